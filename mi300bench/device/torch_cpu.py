@@ -1,0 +1,88 @@
+"""The CPU under torch: a first-class device. Calls are synchronous, so the host clock is the device's clock."""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from typing import Any, final
+
+import torch
+
+from mi300bench.device.face import AbstractDevice
+from mi300bench.hw import inventory
+from mi300bench.schema.doubt import CacheUnknown, Doubt
+from mi300bench.schema.record import Scalar
+
+
+@final
+class TorchCpu(AbstractDevice):
+    """The processor, with as many threads as the rank was given."""
+
+    def __init__(self, *, threads: int = 0) -> None:
+        if threads:
+            torch.set_num_threads(threads)
+        self.name = inventory.cpu_name()
+        self.arch = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+        self.compute_units = len(os.sched_getaffinity(0))
+        self.memory_bytes, _ = inventory.memory()
+        self.cache_bytes = inventory.cpu_cache_bytes()
+        self.torch_name = "cpu"
+        self.backend = "gloo"
+        self.ever_run = True
+        self._flushed: torch.Tensor | None = None
+
+    def seconds(self, call: Callable[[], None], calls: int) -> float:
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            call()
+        return (time.perf_counter_ns() - start) * 1e-9 / calls
+
+    def flush(self) -> None:
+        if self._flushed is None:
+            self._flushed = torch.empty(self.flush_bytes // 4, dtype=torch.float32)
+        self._flushed.add_(1.0)
+
+    def synchronize(self) -> None:
+        """Return at once: nothing is enqueued on a CPU."""
+
+    def mark(self) -> int:
+        return time.perf_counter_ns()
+
+    def between(self, first: Any, second: Any) -> float:
+        return (second - first) * 1e-9
+
+    def conditions(self) -> dict[str, Scalar]:
+        return {
+            "framework": "torch",
+            "framework_version": torch.__version__,
+            "runtime": "",
+            "blas": "mkl+onednn" if torch.backends.mkl.is_available() else "onednn",
+            "device_arch": self.arch,
+            "compute_units": self.compute_units,
+            "cache_bytes": self.cache_bytes,
+            "threads": torch.get_num_threads(),
+            "affinity": ",".join(str(core) for core in sorted(os.sched_getaffinity(0))),
+            "python": platform.python_version(),
+        }
+
+    def readings(self) -> dict[str, float]:
+        """Return the core clock where the kernel tells it; virtual machines rarely do."""
+        try:
+            with open("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq") as file:  # noqa: PTH123 - on the path of every point
+                return {"clock_hz": float(file.read()) * 1e3}
+        except (OSError, ValueError):
+            return {}
+
+    def peak_memory(self, call: Callable[[], None]) -> float:
+        """Return the allocator's peak during `call`, from the profiler's allocation events."""
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+            call()
+        held = peak = 0
+        for event in profile.profiler.kineto_results.events():
+            if event.name() == "[memory]":
+                held += event.nbytes()
+                peak = max(peak, held)
+        return float(peak)
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        return () if self.cache_bytes else (CacheUnknown(assumed_bytes=self.flush_bytes // 2),)

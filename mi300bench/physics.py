@@ -1,0 +1,79 @@
+"""The formulas behind every derived figure: published, in one place, unit-tested.
+
+Collectives follow nccl-tests (doc/PERFORMANCE.md): algbw = S / t, busbw = algbw * factor, where S is
+the total size: the output of an all_gather, the input of a reduce_scatter.
+"""
+
+from mi300bench.errors import PlanError
+
+_FULL_RING = {"all_reduce": 2.0}
+_HALF_RING = ("all_gather", "reduce_scatter", "all_to_all")
+_ONE_WAY = ("broadcast", "send_recv")
+COLLECTIVES = (*_FULL_RING, *_HALF_RING, *_ONE_WAY)
+
+
+def busbw_factor(op: str, ranks: int) -> float:
+    """Return busbw over algbw of collective `op` among `ranks`."""
+    if op in _FULL_RING:
+        return 2.0 * (ranks - 1) / ranks
+    if op in _HALF_RING:
+        return (ranks - 1) / ranks
+    if op in _ONE_WAY:
+        return 1.0
+    raise PlanError(f"unknown collective {op!r}", hint=f"one of {', '.join(COLLECTIVES)}")
+
+
+def algbw(message_bytes: float, seconds: float) -> float:
+    """Return S / t in bytes per second."""
+    return message_bytes / seconds
+
+
+def busbw(op: str, message_bytes: float, seconds: float, ranks: int) -> float:
+    """Return the bus bandwidth in bytes per second, comparable with a link's rate."""
+    return algbw(message_bytes, seconds) * busbw_factor(op, ranks)
+
+
+def hops(op: str, ranks: int) -> int:
+    """Return how many one-way delays a small `op` takes in a ring of `ranks`, as our probes chain calls.
+
+    One-way operations are chained (the root rotates, send and receive alternate), so each costs one hop.
+    """
+    busbw_factor(op, ranks)
+    if op in _FULL_RING:
+        return 2 * (ranks - 1)
+    if op in ("all_gather",):
+        return ranks - 1
+    return 1
+
+
+def wire_bytes_per_rank(op: str, message_bytes: float, ranks: int) -> float:
+    """Return the bytes that each rank puts on the wire for one `op` of total size `message_bytes`."""
+    return message_bytes * busbw_factor(op, ranks)
+
+
+def nic_rate(op: str, busbw_bytes_per_second: float, *, nodes: int, ranks: int) -> float:
+    """Return the rate per rank across `nodes` nodes of `ranks` ranks in all, in bytes per second.
+
+    Ring operations cross with busbw * (k-1)/(n-1); all_to_all with busbw * (n - n/k)/(n-1).
+    """
+    if op == "all_to_all":
+        return busbw_bytes_per_second * (ranks - ranks / nodes) / (ranks - 1)
+    return busbw_bytes_per_second * (nodes - 1) / (ranks - 1)
+
+
+def tcp_goodput(rate_bits_per_second: float) -> float:
+    """Return the payload bytes per second of TCP (timestamps on) over Ethernet frames at MTU 1500.
+
+    1448 payload bytes travel in 1514 bytes of frame, which is what a token bucket counts.
+    """
+    return rate_bits_per_second / 8 * 1448 / 1514
+
+
+def gemm_flop(m: int, n: int, k: int) -> float:
+    """Return the FLOP of an M x N x K product; K is the reduction, a multiply-add counts two."""
+    return 2.0 * m * n * k
+
+
+def model_flops_utilisation(flop: float, seconds: float, peak_flop_per_second: float | None) -> float | None:
+    """Return MFU, or None where the peak is unknown."""
+    return None if peak_flop_per_second is None else flop / seconds / peak_flop_per_second

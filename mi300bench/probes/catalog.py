@@ -1,0 +1,74 @@
+"""The table of probes: where each lives, its method (raised when the way of measuring changes), what it is.
+
+Read without importing a framework. A point names its probe by key; the worker imports the target.
+"""
+
+from dataclasses import dataclass
+
+from mi300bench.errors import PlanError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One probe. `target` is ``module:Class``; `needs` the framework; `ranks` the fewest that make sense."""
+
+    target: str
+    method: int
+    needs: str
+    summary: str
+    ranks: int = 1
+
+
+def _memory(name: str, summary: str) -> Entry:
+    return Entry(target=f"mi300bench.probes.memory:{name}", method=1, needs="torch", summary=summary)
+
+
+def _collective(name: str, summary: str) -> Entry:
+    return Entry(target=f"mi300bench.probes.collective:{name}", method=1, needs="torch", summary=summary, ranks=2)
+
+
+CATALOG = {
+    "memory.read": _memory("Read", "Sum one array."),
+    "memory.write": _memory("Write", "Fill one array."),
+    "memory.copy": _memory("Copy", "Read one array, write another."),
+    "memory.scale": _memory("Scale", "Read one array, write its multiple."),
+    "memory.add": _memory("Add", "Read two arrays, write their sum."),
+    "memory.triad": _memory("Triad", "Read two arrays, write one plus a multiple of the other."),
+    "memory.gather": _memory("Gather", "Read rows in random order, write them in sequence."),
+    "memory.scatter": _memory("Scatter", "Read rows in sequence, write them in random order."),
+    "gemm": Entry(
+        target="mi300bench.probes.gemm:Gemm", method=1, needs="torch", summary="C[M,N] = A[M,K] B[K,N]; K is the reduction."
+    ),
+    "collective.all_reduce": _collective("AllReduce", "Sum over the ranks, on every rank."),
+    "collective.all_gather": _collective("AllGather", "Every rank's part, on every rank."),
+    "collective.reduce_scatter": _collective("ReduceScatter", "Sum over the ranks, each rank keeps its part."),
+    "collective.all_to_all": _collective("AllToAll", "Each rank sends a part to each."),
+    "collective.broadcast": _collective("Broadcast", "One rank's array to all; the root rotates."),
+    "collective.send_recv": _collective("SendRecv", "Pairs of ranks, to and fro."),
+    "overlap": Entry(
+        target="mi300bench.probes.overlap:Overlap",
+        method=1,
+        needs="torch",
+        summary="An all-reduce beside matrix products: how much each slows.",
+        ranks=2,
+    ),
+    "zaya1.backward": Entry(
+        target="mi300bench_training.zaya1.measure:Backward",
+        method=1,
+        needs="torch",
+        summary="When each gradient of ZAYA1 is ready; all ranks compute, none communicates.",
+    ),
+    "zaya1.step": Entry(
+        target="mi300bench_training.zaya1.measure:Step",
+        method=1,
+        needs="torch",
+        summary="One whole training step of ZAYA1 under DDP.",
+    ),
+}
+
+
+def entry(probe: str) -> Entry:
+    """Return the entry of `probe`; an unknown name lists the known."""
+    if probe not in CATALOG:
+        raise PlanError(f"there is no probe {probe!r}", hint=f"one of {', '.join(CATALOG)}")
+    return CATALOG[probe]

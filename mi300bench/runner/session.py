@@ -1,0 +1,159 @@
+"""A session measures a plan: pass by pass, each in fresh processes, one record per point and pass.
+
+A crash, a hang or a kill costs the point in flight, recorded as failed with the reason; the worker is
+replaced. Points that the budget leaves out are counted, never dropped in silence.
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+
+from mi300bench.runner.launch import OpenWorker, PointFailed, Worker, WorkerLost
+from mi300bench.schema.doubt import Doubt, FewPasses
+from mi300bench.schema.plan import Plan, Point
+from mi300bench.schema.record import Measurement, Origin, Outcome, short_hash
+
+Sink = Callable[[Measurement], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """What the session knows of every record it makes."""
+
+    run: str
+    node: str
+    origin: Origin = Origin.MEASURED
+    source: str = ""
+    doubts: tuple[Doubt, ...] = ()
+    conditions: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """How a session went."""
+
+    ok: int = 0
+    failed: int = 0
+    wrong: int = 0
+    skipped: int = 0
+    left_out: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def count(self, record: Measurement) -> None:
+        """Count one record."""
+        match record.outcome:
+            case Outcome.OK:
+                self.ok += 1
+            case Outcome.FAILED:
+                self.failed += 1
+            case Outcome.WRONG_ANSWER:
+                self.wrong += 1
+            case Outcome.SKIPPED:
+                self.skipped += 1
+        if record.outcome in (Outcome.FAILED, Outcome.WRONG_ANSWER):
+            self.reasons.append(f"{record.probe} {dict(record.params)}: {record.reason}")
+
+
+def failed(point: Point, reason: str) -> Measurement:
+    """Return the record of a point that has no result."""
+    return Measurement(
+        probe=point.probe,
+        method=point.method,
+        params=dict(point.params),
+        environment=dict(point.environment),
+        world=point.world,
+        point=point.key,
+        outcome=Outcome.FAILED,
+        reason=reason,
+    )
+
+
+def grouped(points: Iterable[Point]) -> list[tuple[Point, list[Point]]]:
+    """Return points by the worker they share (environment and world), each group with its first point."""
+
+    def shared(point: Point) -> str:
+        return short_hash([dict(point.environment), asdict(point.world)])
+
+    order: dict[str, list[Point]] = {}
+    for point in points:
+        order.setdefault(shared(point), []).append(point)
+    return [(group[0], group) for group in order.values()]
+
+
+class Session:
+    """Measures points and hands each record to the sink as soon as it exists."""
+
+    def __init__(
+        self,
+        *,
+        open_worker: OpenWorker,
+        sink: Sink,
+        provenance: Provenance,
+        deadline: float | None = None,
+        now: Callable[[], float] = time.monotonic,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._open_worker = open_worker
+        self._sink = sink
+        self._provenance = provenance
+        self._deadline = deadline
+        self._now = now
+        self._progress = progress
+        self.tally = Tally()
+
+    def run(self, plan: Plan, *, done: AbstractSet[tuple[str, int]] = frozenset()) -> Tally:
+        """Measure every point of `plan` in every pass, except what is `done`; return how it went."""
+        few = (FewPasses(passes=plan.passes),) if plan.passes < 3 else ()
+        for pass_index in range(plan.passes):
+            missing = [point for point in plan.points if (point.key, pass_index) not in done]
+            for _, group in grouped(missing):
+                self._run_group(group, pass_index, few)
+        return self.tally
+
+    def _run_group(self, group: list[Point], pass_index: int, doubts: tuple[Doubt, ...]) -> None:
+        worker: Worker | None = None
+        try:
+            for position, point in enumerate(group):
+                if self._deadline is not None and self._now() >= self._deadline:
+                    self.tally.left_out += len(group) - position
+                    return
+                self._progress(f"{point.probe} {_short(point.params)}")
+                started = datetime.now(UTC).isoformat(timespec="milliseconds")
+                try:
+                    worker = worker or self._open_worker(point.world, point.environment)
+                    record = worker.measure(point)
+                except PointFailed as cause:
+                    record = failed(point, str(cause))
+                except WorkerLost as cause:
+                    record = failed(point, str(cause))
+                    if worker is not None:
+                        worker.close()
+                    worker = None
+                self._keep(record, pass_index, started, doubts)
+        finally:
+            if worker is not None:
+                worker.close()
+
+    def _keep(self, record: Measurement, pass_index: int, started: str, doubts: tuple[Doubt, ...]) -> None:
+        known = self._provenance
+        complete = replace(
+            record,
+            id=short_hash([known.run, record.point, pass_index, started]),
+            run=known.run,
+            node=known.node,
+            origin=known.origin,
+            source=known.source,
+            pass_index=pass_index,
+            started_at=started,
+            conditions={**record.conditions, **known.conditions},
+            doubts=tuple(dict.fromkeys(itertools.chain(record.doubts, known.doubts, doubts))),
+        )
+        self._sink(complete)
+        self.tally.count(complete)
+
+
+def _short(params: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in params.items())

@@ -1,0 +1,82 @@
+"""Records and plain JSON objects, in both directions, and the upgrade of old shapes, one step at a time."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from mi300bench.errors import RecordError
+from mi300bench.schema.doubt import KINDS, Doubt, OtherDoubt
+from mi300bench.schema.record import SCHEMA, Measurement, Origin, Outcome, Work, World
+from mi300bench.units import Unit
+
+Document = dict[str, Any]
+# UPGRADES[n] turns an object of schema n into one of schema n + 1.
+UPGRADES: dict[int, Callable[[Document], Document]] = {}
+
+
+def encode_doubt(doubt: Doubt) -> Document:
+    """Return a JSON object with the kind, the figures and the sentence."""
+    return {"kind": doubt.kind, **asdict(doubt), "says": str(doubt)}
+
+
+def decode_doubt(document: Mapping[str, Any]) -> Doubt:
+    """Return the doubt; one of an unknown kind keeps its sentence."""
+    figures = {name: value for name, value in document.items() if name not in ("kind", "says")}
+    known = KINDS.get(document.get("kind", ""))
+    if known is not None and {f.name for f in fields(known)} == set(figures):
+        return known(**figures)
+    return OtherDoubt(text=str(document.get("says", document)))
+
+
+def encode(record: Measurement) -> Document:
+    """Return `record` as a JSON object with the field names of the record."""
+    document = {f.name: getattr(record, f.name) for f in fields(record)}
+    document |= {
+        "params": dict(record.params),
+        "environment": dict(record.environment),
+        "conditions": dict(record.conditions),
+        "series": {name: list(values) for name, values in record.series.items()},
+        "work": asdict(record.work),
+        "world": asdict(record.world),
+        "doubts": [encode_doubt(doubt) for doubt in record.doubts],
+    }
+    return document
+
+
+def upgrade(document: Document, *, steps: Mapping[int, Callable[[Document], Document]], to: int) -> Document:
+    """Return `document` raised to schema `to` by `steps`; `RecordError` where it is newer than that."""
+    version = document.get("schema", 1)
+    if not isinstance(version, int) or version > to:
+        raise RecordError(
+            f"the record has schema {version!r}, this version reads up to {to}",
+            hint="read it with the mi300bench that wrote it, or a newer one",
+        )
+    while version < to:
+        document = steps[version](document)
+        version += 1
+    return document
+
+
+def decode(document: Document) -> Measurement:
+    """Return the record of a JSON object, upgraded where it is old."""
+    document = upgrade(document, steps=UPGRADES, to=SCHEMA)
+    try:
+        known = {f.name for f in fields(Measurement)}
+        values = {name: value for name, value in document.items() if name in known}
+        values |= {
+            "outcome": Outcome(document["outcome"]),
+            "origin": Origin(document.get("origin", "measured")),
+            "unit": Unit(document.get("unit", "s")),
+            "work": Work(**document.get("work", {})),
+            "world": World(**document.get("world", {})),
+            "samples": tuple(document.get("samples", ())),
+            "warmup": tuple(document.get("warmup", ())),
+            "rank_samples": tuple(tuple(rank) for rank in document.get("rank_samples", ())),
+            "series": {name: tuple(readings) for name, readings in document.get("series", {}).items()},
+            "doubts": tuple(decode_doubt(doubt) for doubt in document.get("doubts", ())),
+        }
+        return Measurement(**values)
+    except (KeyError, TypeError, ValueError, AttributeError) as cause:
+        raise RecordError(
+            f"not a record: {type(cause).__name__}: {cause}", hint="restore the file, or move it out of the store"
+        ) from cause

@@ -1,0 +1,184 @@
+"""The tuned config: what a trainer reads, and beside it why each value is what it is.
+
+`[config]` is the complete resolved trainer config. Each choice names the records it came from and
+cannot be written without them; `[confirmed]` says what fresh runs of default and pick took.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from mi300bench.errors import PlanError, RecordError
+from mi300bench.schema.model import Interval
+
+FORMAT = 1
+# TOML has no null; the trainers read this word as "the framework's own default".
+FRAMEWORK_DEFAULT = "default"
+
+
+class Confirmation(StrEnum):
+    """What fresh runs said of the pick against the default."""
+
+    FASTER = "faster"
+    SAME = "same"
+    SLOWER = "slower"
+    NOT_HERE = "not confirmable here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """A candidate that was weighed, with the seconds per step predicted for it."""
+
+    value: Any
+    predicted_s: Interval
+    same_as: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One tuned key: what was chosen, instead of what, why, from which records, with which doubts."""
+
+    value: Any
+    default: Any
+    why: str
+    evidence: tuple[str, ...]
+    alternatives: tuple[Alternative, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.evidence:
+            raise ValueError(f"the choice {self.value!r} names no record; a choice without evidence is not written")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmed:
+    """Seconds per step of default and pick, measured interleaved on fresh runs, and the verdict."""
+
+    default_s: Interval
+    tuned_s: Interval
+    ratio: Interval
+    runs: int
+    verdict: Confirmation
+    evidence: tuple[str, ...]
+    others: Mapping[str, Interval] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedConfig:
+    """A trainer's config with its evidence."""
+
+    trainer: str
+    config: Mapping[str, Any]
+    choices: Mapping[str, Choice]
+    confirmed: Confirmed | None = None
+    node: str = ""
+    device: str = ""
+    origin: str = "measured"
+    source: str = ""
+    made_by: str = ""
+    doubts: tuple[str, ...] = ()
+
+
+def _interval(table: Mapping[str, float]) -> Interval:
+    return Interval(low=table["low"], mid=table["mid"], high=table["high"])
+
+
+def to_document(tuned: TunedConfig) -> dict[str, Any]:
+    """Return the tables of the TOML file."""
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "trainer": tuned.trainer,
+        "node": tuned.node,
+        "device": tuned.device,
+        "origin": tuned.origin,
+        "source": tuned.source,
+        "made_by": tuned.made_by,
+        "doubts": list(tuned.doubts),
+        "config": dict(tuned.config),
+        "choices": {},
+    }
+    for key, choice in tuned.choices.items():
+        document["choices"][key] = {
+            "value": choice.value,
+            "default": choice.default,
+            "why": choice.why,
+            "evidence": list(choice.evidence),
+            "doubts": list(choice.doubts),
+            "alternatives": [
+                {"value": a.value, "predicted_s": asdict(a.predicted_s), "same_as": list(a.same_as)}
+                for a in choice.alternatives
+            ],
+        }
+    if tuned.confirmed is not None:
+        document["confirmed"] = asdict(tuned.confirmed) | {
+            "verdict": str(tuned.confirmed.verdict),
+            "evidence": list(tuned.confirmed.evidence),
+        }
+    return document
+
+
+def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
+    """Return the config of a parsed TOML file; `RecordError` names `name` where it is none."""
+    if document.get("format") != FORMAT:
+        raise RecordError(
+            f"{name}: format is {document.get('format')!r}, this version reads {FORMAT}",
+            hint="write it anew with: mi300bench tune",
+        )
+    try:
+        return TunedConfig(
+            trainer=document["trainer"],
+            config=dict(document["config"]),
+            choices={
+                key: Choice(
+                    value=table["value"],
+                    default=table["default"],
+                    why=table["why"],
+                    evidence=tuple(table["evidence"]),
+                    doubts=tuple(table.get("doubts", ())),
+                    alternatives=tuple(
+                        Alternative(
+                            value=a["value"], predicted_s=_interval(a["predicted_s"]), same_as=tuple(a["same_as"])
+                        )
+                        for a in table.get("alternatives", ())
+                    ),
+                )
+                for key, table in document.get("choices", {}).items()
+            },
+            confirmed=_confirmed(document.get("confirmed")),
+            **{key: document.get(key, "") for key in ("node", "device", "origin", "source", "made_by")},
+            doubts=tuple(document.get("doubts", ())),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as cause:
+        raise RecordError(
+            f"{name} is not a tuned config: {type(cause).__name__}: {cause}",
+            hint="write it anew with: mi300bench tune",
+        ) from cause
+
+
+def _confirmed(table: Mapping[str, Any] | None) -> Confirmed | None:
+    if table is None:
+        return None
+    return Confirmed(
+        default_s=_interval(table["default_s"]),
+        tuned_s=_interval(table["tuned_s"]),
+        ratio=_interval(table["ratio"]),
+        runs=table["runs"],
+        verdict=Confirmation(table["verdict"]),
+        evidence=tuple(table["evidence"]),
+        others={key: _interval(value) for key, value in table.get("others", {}).items()},
+    )
+
+
+def read(path: Path) -> TunedConfig:
+    """Return the tuned config in `path`."""
+    import tomllib
+
+    try:
+        document = tomllib.loads(path.read_text())
+    except FileNotFoundError as cause:
+        raise PlanError(f"{path} does not exist", hint="write one with: mi300bench tune zaya1") from cause
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
+        raise RecordError(f"{path} cannot be read: {cause}", hint="write it anew with: mi300bench tune") from cause
+    return from_document(document, name=str(path))

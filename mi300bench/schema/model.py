@@ -1,0 +1,75 @@
+"""What a fit hands on (`Prediction`), and what a trainer tells of its model (`ModelDescription`)."""
+
+from dataclasses import dataclass, field
+
+from mi300bench.schema.doubt import Doubt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A value and what it is known to lie between."""
+
+    low: float
+    mid: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.mid <= self.high:
+            raise ValueError(f"not an interval: {self.low} <= {self.mid} <= {self.high}")
+
+    def overlaps(self, other: "Interval") -> bool:
+        """Return whether both could be the same value."""
+        return self.low <= other.high and other.low <= self.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a fitted model says, between what bounds, from which records, with which doubts."""
+
+    value: Interval
+    evidence: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One trainable tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Return the number of elements."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gemm:
+    """One matrix product of a model: C[M,N] = A[M,K] B[K,N], `count` times a step; K is the reduction."""
+
+    name: str
+    m: int
+    n: int
+    k: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDescription:
+    """A model as numbers: no framework is needed to make or read it."""
+
+    name: str
+    preset: str
+    parameters: tuple[Parameter, ...]
+    active_elements: int
+    embedding_elements: int
+    gemms: tuple[Gemm, ...] = field(default=())
+
+    @property
+    def total_elements(self) -> int:
+        """Return the number of trainable elements."""
+        return sum(parameter.elements for parameter in self.parameters)

@@ -1,0 +1,51 @@
+"""What is to be measured: points, how long each may take, and how often it is repeated in fresh processes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from mi300bench.schema.record import Scalar, World, short_hash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """When a point has enough samples: the median is known to `relative_ci`, or time is up."""
+
+    relative_ci: float = 0.01
+    min_samples: int = 7
+    max_seconds: float = 3.0
+    warmup_seconds: float = 0.2
+    min_warmup_calls: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One set of parameters of one probe. `target` is where the worker finds the probe, ``module:Class``."""
+
+    probe: str
+    method: int
+    target: str
+    params: Mapping[str, Scalar]
+    world: World = field(default_factory=World)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stop: Stop = field(default_factory=Stop)
+
+    @property
+    def key(self) -> str:
+        """Identify the point across runs: same probe, method, parameters, environment and world."""
+        return short_hash(
+            [self.probe, self.method, dict(self.params), dict(self.environment), asdict(self.world)]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A question, the points that answer it, and the number of fresh processes for each."""
+
+    question: str
+    points: tuple[Point, ...]
+    passes: int = 3
+
+    @property
+    def key(self) -> str:
+        """Identify the plan, for `--resume`."""
+        return short_hash([[point.key for point in self.points], self.passes])

@@ -1,0 +1,68 @@
+"""SQL over the records: DuckDB on a table that our own reader fills, with `params` as JSON."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from mi300bench import stats
+from mi300bench.errors import PlanError
+from mi300bench.schema.record import Measurement, Outcome
+
+COLUMNS = (
+    "id", "run", "node", "device", "probe", "method", "outcome", "reason", "params", "world", "environment",
+    "pass_index", "calls_per_sample", "num_samples", "seconds", "bandwidth", "flop_rate", "message_bytes",
+    "conditions", "doubts", "origin", "source", "started_at",
+)  # fmt: skip
+
+
+def row(record: Measurement) -> dict[str, Any]:
+    """Return one record as a row; `seconds` is the median per call, rates are NULL where there is no such work."""
+    seconds = stats.seconds_per_call(record) if record.outcome is Outcome.OK else None
+    moved = record.work.bytes_read + record.work.bytes_written
+    return {
+        "id": record.id,
+        "run": record.run,
+        "node": record.node,
+        "device": record.device,
+        "probe": record.probe,
+        "method": record.method,
+        "outcome": str(record.outcome),
+        "reason": record.reason,
+        "params": json.dumps(dict(record.params)),
+        "world": f"{record.world.device} x{record.world.ranks}",
+        "environment": json.dumps(dict(record.environment)),
+        "pass_index": record.pass_index,
+        "calls_per_sample": record.calls_per_sample,
+        "num_samples": len(record.samples),
+        "seconds": seconds,
+        "bandwidth": stats.bandwidth(record.work, seconds) if seconds and moved else None,
+        "flop_rate": stats.flop_rate(record.work, seconds) if seconds and record.work.flop else None,
+        "message_bytes": record.work.message_bytes or None,
+        "conditions": json.dumps(dict(record.conditions)),
+        "doubts": json.dumps([str(doubt) for doubt in record.doubts]),
+        "origin": str(record.origin),
+        "source": record.source,
+        "started_at": record.started_at,
+    }
+
+
+def query(records: Iterable[Measurement], sql: str) -> list[dict[str, Any]]:
+    """Return the rows that `sql` selects from the table ``records``; `PlanError` for SQL that does not run."""
+    import duckdb
+    import pandas
+
+    table = pandas.DataFrame([row(record) for record in records], columns=list(COLUMNS))
+    with duckdb.connect() as connection:
+        connection.register("plain", table)
+        connection.execute(
+            "CREATE TABLE records AS SELECT * REPLACE (params::JSON AS params, environment::JSON AS environment, "
+            "conditions::JSON AS conditions, doubts::JSON AS doubts) FROM plain"
+        )
+        try:
+            answer = connection.execute(sql)
+        except duckdb.Error as cause:
+            raise PlanError(f"the query does not run: {cause}", hint=f"columns: {', '.join(COLUMNS)}") from cause
+        if answer.description is None:
+            return []
+        names = [column[0] for column in answer.description]
+        return [dict(zip(names, values, strict=True)) for values in answer.fetchall()]

@@ -1,0 +1,91 @@
+"""Reading a store. A torn last line is what a kill leaves and is skipped; other damage is an error."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mi300bench.errors import RecordError
+from mi300bench.schema.codec import decode
+from mi300bench.schema.record import Measurement, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run file: its header, its records in order, whether it was finished, whether its last line is torn."""
+
+    path: Path
+    header: dict[str, Any]
+    records: tuple[Measurement, ...]
+    finished: bool
+    torn: bool
+
+    def done(self) -> set[tuple[str, int]]:
+        """Return point keys and passes that need no repetition: all but the failed."""
+        return {(r.point, r.pass_index) for r in self.records if r.outcome is not Outcome.FAILED}
+
+
+def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    try:
+        data = path.read_bytes()
+    except OSError as cause:
+        raise RecordError(f"{path} cannot be read: {cause.strerror}", hint="check its permissions") from cause
+    pieces = data.split(b"\n")
+    torn = bool(pieces[-1].strip())
+    documents = []
+    for number, line in enumerate(pieces[:-1], start=1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+        except ValueError as cause:
+            raise RecordError(
+                f"{path}:{number} is not JSON: {cause}", hint="restore the file from a copy, or move it out of the store"
+            ) from cause
+        if not isinstance(document, dict):
+            raise RecordError(f"{path}:{number} is not a JSON object", hint="move the file out of the store")
+        documents.append(document | {"_line": number})
+    return documents, torn
+
+
+def read_run(path: Path) -> Run:
+    """Return one run file."""
+    documents, torn = _lines(path)
+    header: dict[str, Any] = {}
+    records = []
+    finished = False
+    for document in documents:
+        number = document.pop("_line")
+        match document.pop("line", "record"):
+            case "run":
+                header = document
+            case "end":
+                finished = True
+            case _:
+                try:
+                    records.append(decode(document))
+                except RecordError as cause:
+                    raise RecordError(f"{path}:{number}: {cause}", hint=cause.hint) from cause
+    return Run(path=path, header=header, records=tuple(records), finished=finished, torn=torn)
+
+
+def run_paths(store: Path) -> list[Path]:
+    """Return all run files, by node and then by run id, which sorts by time."""
+    return sorted(store.glob("*/*.jsonl"))
+
+
+def read_runs(store: Path, *, warn: Callable[[str], None] | None = None) -> Iterator[Run]:
+    """Yield every run of the store; `warn` hears of torn lines."""
+    if not store.is_dir():
+        raise RecordError(f"there is no store at {store}", hint="measure something first, or give --store")
+    for path in run_paths(store):
+        run = read_run(path)
+        if run.torn and warn is not None:
+            warn(f"{path}: the last line is torn (a kill or a full disk) and was skipped")
+        yield run
+
+
+def read_records(store: Path, *, warn: Callable[[str], None] | None = None) -> tuple[Measurement, ...]:
+    """Return every record of the store."""
+    return tuple(record for run in read_runs(store, warn=warn) for record in run.records)

@@ -1,0 +1,186 @@
+"""Everything that determines a run, as a frozen tree; the presets; reading and writing it as tables."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any
+
+from mi300bench.errors import PlanError
+
+# The word for "what the framework does by itself" (TOML has no null).
+DEFAULT = "default"
+PRECISIONS = ("float32", "bfloat16")
+SKIPS = ("input", "zero")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """The architecture. A skipped token's expert output is ``prob * input`` or zero (released code differs)."""
+
+    vocab: int
+    hidden: int
+    blocks: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    experts: int
+    expert_width: int
+    router_width: int
+    skip: str = "input"
+    rope_base: float = 10_000.0
+    rope_fraction: float = 0.5
+    norm_eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads or self.kv_heads * self.head_dim % 2:
+            raise PlanError(
+                f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim} do not fit together",
+                hint="kv_heads divides heads, and kv_heads x head_dim is even",
+            )
+        if self.skip not in SKIPS:
+            raise PlanError(f"skip={self.skip!r} is not known", hint=f"one of {', '.join(SKIPS)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataConfig:
+    """Text and batch. An empty path is CPython's documentation and standard library; `micro_batch` is per rank."""
+
+    path: str = ""
+    tokenizer: str = "bytes"
+    seq_len: int = 128
+    micro_batch: int = 4
+
+    def __post_init__(self) -> None:
+        if self.tokenizer not in ("bytes", "bpe"):
+            raise PlanError(f"tokenizer={self.tokenizer!r} is not known", hint="one of bytes, bpe")
+        if self.seq_len < 2 or self.micro_batch < 1:
+            raise PlanError(
+                f"seq_len={self.seq_len}, micro_batch={self.micro_batch} hold no training example",
+                hint="seq_len at least 2, micro_batch at least 1",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DdpConfig:
+    """DistributedDataParallel. `bucket_cap_mb` in MiB: ``default``, one cap, or a list of caps, one a bucket."""
+
+    bucket_cap_mb: str | float | list[float] = DEFAULT
+
+    def __post_init__(self) -> None:
+        caps = self.bucket_cap_mb if isinstance(self.bucket_cap_mb, list) else [self.bucket_cap_mb]
+        good = self.bucket_cap_mb == DEFAULT or (
+            caps and all(isinstance(c, int | float) and not isinstance(c, bool) and c > 0 for c in caps)
+        )
+        if not good:
+            raise PlanError(
+                f"bucket_cap_mb={self.bucket_cap_mb!r} is no bucket size",
+                hint='"default", a positive number of MiB, or a list of such numbers',
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerConfig:
+    """AdamW, and the step of the experts' balancing biases."""
+
+    lr: float = 6e-4
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 0.1
+    warmup_steps: int = 10
+    clip: float = 1.0
+    balance_lr: float = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """One run, whole."""
+
+    preset: str
+    model: ModelConfig
+    data: DataConfig = field(default_factory=DataConfig)
+    ddp: DdpConfig = field(default_factory=DdpConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    precision: str = "float32"
+    seed: int = 1
+    steps: int = 20
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise PlanError(f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}")
+        if self.steps < 1:
+            raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
+
+
+PRESETS = {
+    "tiny": TrainConfig(
+        preset="tiny",
+        model=ModelConfig(
+            vocab=256, hidden=128, blocks=2, heads=4, kv_heads=2, head_dim=32, experts=4, expert_width=128,
+            router_width=32,
+        ),
+        data=DataConfig(tokenizer="bytes", seq_len=128, micro_batch=4),
+    ),
+    "small": TrainConfig(
+        preset="small",
+        model=ModelConfig(
+            vocab=16_384, hidden=512, blocks=7, heads=8, kv_heads=2, head_dim=64, experts=8, expert_width=512,
+            router_width=128,
+        ),
+        data=DataConfig(tokenizer="bpe", seq_len=128, micro_batch=4),
+    ),
+    "zaya1-8b": TrainConfig(
+        preset="zaya1-8b",
+        model=ModelConfig(
+            vocab=262_272, hidden=2048, blocks=40, heads=8, kv_heads=2, head_dim=128, experts=16, expert_width=2048,
+            router_width=256,
+        ),
+        data=DataConfig(tokenizer="bpe", seq_len=4096, micro_batch=4),
+        precision="bfloat16",
+    ),
+}  # fmt: skip
+
+
+def preset(name: str) -> TrainConfig:
+    """Return a preset by name; an unknown name lists the known."""
+    if name not in PRESETS:
+        raise PlanError(f"there is no preset {name!r} of zaya1", hint=f"one of {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def to_tables(config: TrainConfig) -> dict[str, Any]:
+    """Return the config as nested plain tables, complete."""
+    return asdict(config)
+
+
+def from_tables(tables: Mapping[str, Any]) -> TrainConfig:
+    """Return the config of complete tables; `PlanError` names what is missing or unknown."""
+    parts = {"model": ModelConfig, "data": DataConfig, "ddp": DdpConfig, "optimizer": OptimizerConfig}
+    built = {
+        name: _build(parts[name], value, name) if name in parts else value for name, value in tables.items()
+    }
+    config: TrainConfig = _build(TrainConfig, built, "config")
+    return config
+
+
+def _build(kind: type[Any], table: Any, where: str) -> Any:
+    if is_dataclass(table):
+        return table
+    if not isinstance(table, Mapping):
+        raise PlanError(f"{where} is {table!r}, not a table", hint="write it anew with: mi300bench tune zaya1")
+    known = {f.name for f in fields(kind)}
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise PlanError(
+            f"{where} has the unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}"
+        )
+    try:
+        return kind(**table)
+    except TypeError as cause:
+        raise PlanError(f"{where}: {cause}", hint="the config must be complete; see mi300bench tune zaya1") from cause
+
+
+def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
+    """Return `config` with the key ``part.name`` (or ``name``) set to `value`."""
+    part, _, name = dotted.rpartition(".")
+    if not part:
+        return replace(config, **{name: value})
+    return replace(config, **{part: replace(getattr(config, part), **{name: value})})

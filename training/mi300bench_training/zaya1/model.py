@@ -1,0 +1,266 @@
+"""The model. Each block is compressed convolutional attention, then a routed mixture of experts.
+
+Sources: ZAYA1-8B technical report (arXiv 2605.05365), CCA (arXiv 2510.04476); checked against transformers'
+`ZayaForCausalLM`. The residual stream is float32; every weight and bias of it is scaled per channel.
+
+Shape letters of this file
+B batch   T tokens of a sequence   N = B x T   D hidden width   V vocabulary
+H query heads   G key-value heads   C head width   Q = H x C   K = G x C
+E experts   F expert width   R router width
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from mi300bench_training.zaya1.config import ModelConfig
+
+INIT_STD = 0.02
+# How strongly the skip expert is held back at the start, in units of probability (released code).
+SKIP_BIAS = -1.0
+
+
+class Norm(nn.Module):
+    """RMSNorm, in float32 inside."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.rms_norm(x.float(), (x.shape[-1],), self.weight, self.eps)
+
+
+class Join(nn.Module):
+    """(x + bias) * scale on a mixer's output and on the residual, then their sum, in float32."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.output_scale = nn.Parameter(torch.ones(width))
+        self.output_bias = nn.Parameter(torch.zeros(width))
+        self.residual_scale = nn.Parameter(torch.ones(width))
+        self.residual_bias = nn.Parameter(torch.zeros(width))
+
+    def forward(self, output_BTD: torch.Tensor, residual_BTD: torch.Tensor) -> torch.Tensor:
+        scaled = (output_BTD.float() + self.output_bias) * self.output_scale
+        return scaled + (residual_BTD + self.residual_bias) * self.residual_scale
+
+
+def shift_right(x_BTD: torch.Tensor) -> torch.Tensor:
+    """Return the sequence one token later, zero at the first."""
+    return F.pad(x_BTD, (0, 0, 1, 0))[:, :-1]
+
+
+def rotate(x_BTHC: torch.Tensor, base: float, fraction: float) -> torch.Tensor:
+    """Rotate the first `fraction` of each head by position, halves paired (NeoX)."""
+    width = int(x_BTHC.shape[-1] * fraction)
+    frequency = base ** (-torch.arange(0, width, 2, device=x_BTHC.device, dtype=torch.float32) / width)
+    angle = torch.arange(x_BTHC.shape[1], device=x_BTHC.device, dtype=torch.float32)[:, None] * frequency
+    cos, sin = angle.cos()[None, :, None], angle.sin()[None, :, None]
+    first, second, rest = x_BTHC.split([width // 2, width // 2, x_BTHC.shape[-1] - width], dim=-1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], dim=-1)
+
+
+def unit_length(x_BTHC: torch.Tensor) -> torch.Tensor:
+    """Scale each head to length sqrt(C), in float32."""
+    x = x_BTHC.float()
+    length = x.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).eps)
+    return x * (x.shape[-1] ** 0.5 / length)
+
+
+class Attention(nn.Module):
+    """Compressed convolutional attention: queries and keys of few heads, mixed along time by two short convolutions.
+
+    A token's query and key see the tokens t-2 to t; half of the values come from the token before.
+    Learned `temperature` scales the keys, one number a key-value head, 1 at the start: with 0, as one
+    released initialisation has it, attention is uniform and queries get no gradient.
+    """
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.model = model
+        query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
+        channels = query + key
+        self.query = nn.Linear(model.hidden, query, bias=False)
+        self.key = nn.Linear(model.hidden, key, bias=False)
+        self.value_now = nn.Linear(model.hidden, key // 2, bias=False)
+        self.value_before = nn.Linear(model.hidden, key // 2, bias=False)
+        self.depthwise = nn.Conv1d(channels, channels, 2, groups=channels)
+        self.grouped = nn.Conv1d(channels, channels, 2, groups=model.heads + model.kv_heads)
+        self.temperature = nn.Parameter(torch.ones(model.kv_heads))
+        self.output = nn.Linear(query, model.hidden, bias=False)
+
+    def forward(self, x_BTD: torch.Tensor) -> torch.Tensor:
+        model = self.model
+        batch, time, _ = x_BTD.shape
+        query_BTQ, key_BTK = self.query(x_BTD), self.key(x_BTD)
+        value_BTGC = torch.cat([self.value_now(x_BTD), self.value_before(shift_right(x_BTD))], dim=-1).view(
+            batch, time, model.kv_heads, model.head_dim
+        )
+        group = model.heads // model.kv_heads
+        query_BTGgC = query_BTQ.view(batch, time, model.kv_heads, group, model.head_dim)
+        key_BTG1C = key_BTK.view(batch, time, model.kv_heads, 1, model.head_dim)
+        mean_query = (query_BTGgC + key_BTG1C) * 0.5
+        mean_key = mean_query.mean(dim=3)
+
+        mixed = torch.cat([query_BTQ, key_BTK], dim=-1).transpose(1, 2)
+        mixed = self.grouped(self.depthwise(F.pad(mixed, (2, 0)))).transpose(1, 2)
+        mixed_query, mixed_key = mixed.split([query_BTQ.shape[-1], key_BTK.shape[-1]], dim=-1)
+        query_BTHC = mixed_query.view(batch, time, model.heads, -1) + mean_query.flatten(2, 3)
+        key_BTGC = mixed_key.view(batch, time, model.kv_heads, -1) + mean_key
+
+        query_BTHC = rotate(unit_length(query_BTHC), model.rope_base, model.rope_fraction)
+        key_BTGC = rotate(
+            unit_length(key_BTGC) * self.temperature[:, None], model.rope_base, model.rope_fraction
+        )
+        kind = value_BTGC.dtype
+        attended = F.scaled_dot_product_attention(
+            query_BTHC.to(kind).transpose(1, 2),
+            key_BTGC.to(kind).transpose(1, 2),
+            value_BTGC.transpose(1, 2),
+            is_causal=True,
+            enable_gqa=True,
+        )
+        return self.output(attended.transpose(1, 2).flatten(2))
+
+
+class Router(nn.Module):
+    """Choose one expert a token, or to skip. The state of the router before is mixed in (exponential depth averaging).
+
+    `balance` shifts the choice only, never the weight of the output, and has no gradient of its own: the
+    training step moves it by how far each expert's share is from even.
+    """
+
+    balance: torch.Tensor
+
+    def __init__(self, model: ModelConfig, *, is_first: bool) -> None:
+        super().__init__()
+        width = model.router_width
+        self.down = nn.Linear(model.hidden, width)
+        self.register_parameter("state_scale", None if is_first else nn.Parameter(torch.ones(width)))
+        self.norm = Norm(width, model.norm_eps)
+        self.inner1 = nn.Linear(width, width)
+        self.inner2 = nn.Linear(width, width)
+        self.logits = nn.Linear(width, model.experts + 1, bias=False)
+        self.register_buffer("balance", torch.zeros(model.experts + 1))
+        self.chosen_N: torch.Tensor | None = None
+
+    def forward(
+        self, x_NxD: torch.Tensor, state_NxR: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the chosen expert and its probability, per token, and the state for the next router. In float32."""
+        with torch.autocast(x_NxD.device.type, enabled=False):
+            state = self.down(x_NxD.float())
+            if self.state_scale is not None and state_NxR is not None:
+                state = state + self.state_scale * state_NxR
+            inner = F.gelu(self.inner2(F.gelu(self.inner1(self.norm(state)))))
+            probability_NxE = torch.softmax(self.logits(inner), dim=-1)
+        chosen_N = (probability_NxE.detach() + self.balance).argmax(dim=-1)
+        self.chosen_N = chosen_N.detach()
+        return chosen_N, probability_NxE.gather(1, chosen_N[:, None]), state
+
+
+class Experts(nn.Module):
+    """SwiGLU experts, stacked: up is gate and up of all experts, so that an idle expert still has a gradient."""
+
+    def __init__(self, model: ModelConfig) -> None:
+        super().__init__()
+        self.num_experts = model.experts
+        self.up = nn.Parameter(torch.empty(model.experts, 2 * model.expert_width, model.hidden))
+        self.down = nn.Parameter(torch.empty(model.experts, model.hidden, model.expert_width))
+
+    def forward(self, x_NxD: torch.Tensor, chosen_N: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+        """Return each token through its expert; zero for tokens that skip."""
+        order = torch.argsort(chosen_N, stable=True)
+        counts = torch.bincount(chosen_N, minlength=self.num_experts + 1)
+        ends = counts[: self.num_experts].cumsum(0).to(torch.int32)
+        # Tokens that skip sort last; rows past the last group are not computed and must not be read.
+        works = (torch.arange(len(order), device=order.device) < ends[-1])[:, None]
+        sorted_x = torch.where(works, x_NxD[order], 0.0).to(kind)
+        gate_up = F.grouped_mm(sorted_x, self.up.to(kind).transpose(1, 2), offs=ends)
+        gate, up = torch.where(works, gate_up, 0.0).chunk(2, dim=-1)
+        down = F.grouped_mm(F.silu(gate) * up, self.down.to(kind).transpose(1, 2), offs=ends)
+        back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+        return torch.where(works, down, 0.0)[back]
+
+
+class Block(nn.Module):
+    """Attention and experts, each between a norm and a scaled residual."""
+
+    def __init__(self, model: ModelConfig, *, is_first: bool) -> None:
+        super().__init__()
+        self.skip = model.skip
+        self.num_experts = model.experts
+        self.attention_norm = Norm(model.hidden, model.norm_eps)
+        self.attention = Attention(model)
+        self.attention_join = Join(model.hidden)
+        self.expert_norm = Norm(model.hidden, model.norm_eps)
+        self.router = Router(model, is_first=is_first)
+        self.experts = Experts(model)
+        self.expert_join = Join(model.hidden)
+
+    def forward(
+        self, residual_BTD: torch.Tensor, state_NxR: torch.Tensor | None, kind: torch.dtype
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        attended = self.attention(self.attention_norm(residual_BTD).to(kind))
+        residual_BTD = self.attention_join(attended, residual_BTD)
+        x_NxD = self.expert_norm(residual_BTD).to(kind).flatten(0, 1)
+        chosen_N, probability_Nx1, state_NxR = self.router(x_NxD, state_NxR)
+        output_NxD = self.experts(x_NxD, chosen_N, kind)
+        if self.skip == "input":
+            output_NxD = torch.where((chosen_N == self.num_experts)[:, None], x_NxD, output_NxD)
+        output_BTD = (output_NxD * probability_Nx1).view_as(residual_BTD)
+        return self.expert_join(output_BTD, residual_BTD), state_NxR
+
+
+class Zaya(nn.Module):
+    """The language model; the head is the embedding."""
+
+    def __init__(self, model: ModelConfig, *, precision: str = "float32") -> None:
+        super().__init__()
+        self.model = model
+        self.kind: torch.dtype = getattr(torch, precision)
+        self.embedding = nn.Embedding(model.vocab, model.hidden)
+        self.input_scale = nn.Parameter(torch.ones(model.hidden))
+        self.input_bias = nn.Parameter(torch.zeros(model.hidden))
+        self.blocks = nn.ModuleList(Block(model, is_first=index == 0) for index in range(model.blocks))
+        self.final_norm = Norm(model.hidden, model.norm_eps)
+
+    def forward(self, tokens_BT: torch.Tensor) -> torch.Tensor:
+        """Return logits [B, T, V]."""
+        device = tokens_BT.device.type
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=self.kind is torch.bfloat16):
+            residual = (self.embedding(tokens_BT).float() + self.input_bias) * self.input_scale
+            state = None
+            for block in self.blocks:
+                residual, state = block(residual, state, self.kind)
+            return F.linear(self.final_norm(residual).to(self.kind), self.embedding.weight.to(self.kind))
+
+
+def initialise(model: Zaya, seed: int) -> None:
+    """Draw the weights: normal(0, 0.02), output projections less with depth; scales 1, biases 0, skipping held back."""
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    depth = (2 * model.model.blocks) ** -0.5
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() < 2:
+                parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+                continue
+            if "depthwise" in name or "grouped" in name:
+                std = parameter[0].numel() ** -0.5
+            else:
+                std = INIT_STD * (depth if name.endswith(("output.weight", "experts.down")) else 1.0)
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * std)
+        for block in model.blocks:
+            block.router.balance.zero_()
+            block.router.balance[-1] = SKIP_BIAS
+
+
+def build(model: ModelConfig, *, seed: int, device: str, precision: str = "float32") -> Zaya:
+    """Return the model with drawn weights, the same on every rank and device."""
+    with torch.device("meta"):
+        zaya = Zaya(model, precision=precision)
+    zaya.to_empty(device=device)
+    initialise(zaya, seed)
+    return zaya

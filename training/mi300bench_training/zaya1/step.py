@@ -1,0 +1,117 @@
+"""One training step: loss, gradients (reduced by DDP where there are ranks), AdamW, balancing of the experts."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+from mi300bench_training.zaya1.config import DEFAULT, DdpConfig, OptimizerConfig, TrainConfig
+from mi300bench_training.zaya1.model import Zaya
+
+
+def wrap(model: Zaya, ddp: DdpConfig) -> DistributedDataParallel:
+    """Return the model under DDP with the configured buckets. Gradients live in the buckets: no copy."""
+    caps: dict[str, object] = {}
+    if isinstance(ddp.bucket_cap_mb, list):
+        caps["bucket_cap_mb_list"] = ddp.bucket_cap_mb
+    elif ddp.bucket_cap_mb != DEFAULT:
+        caps["bucket_cap_mb"] = ddp.bucket_cap_mb
+    return DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False, **caps)
+
+
+def optimizer(model: Zaya, config: OptimizerConfig) -> torch.optim.AdamW:
+    """Return AdamW; matrices decay, vectors do not."""
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    groups = [
+        {"params": matrices, "weight_decay": config.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2), fused=True)
+
+
+def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
+    """Return the rate of `step`: linear warm-up, then a cosine to a third of the peak."""
+    if step < config.warmup_steps:
+        return config.lr * (step + 1) / config.warmup_steps
+    progress = (step - config.warmup_steps) / max(1, steps - config.warmup_steps)
+    cosine = 0.5 * (1 + torch.cos(torch.tensor(min(1.0, progress) * torch.pi)).item())
+    return config.lr * (1 / 3 + 2 / 3 * cosine)
+
+
+def loss_of(model: torch.nn.Module, inputs_BT: torch.Tensor, targets_BT: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross entropy per token, in float32."""
+    logits = model(inputs_BT)
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets_BT.flatten())
+
+
+class Balancer:
+    """Moves the routers' biases towards an even load, by AdamW on how far each expert's share is from 1/E.
+
+    Counts are summed over the ranks, so that all ranks keep the same biases. The skip expert's bias stays.
+    """
+
+    def __init__(self, model: Zaya, lr: float, *, over_ranks: bool) -> None:
+        self.over_ranks = over_ranks
+        self.routers = [block.router for block in model.blocks]
+        self.experts = model.model.experts
+        self.biases = torch.stack([router.balance for router in self.routers])
+        self.step_of = torch.optim.AdamW([self.biases], lr=lr, betas=(0.9, 0.999), weight_decay=0.0)
+
+    def shares(self) -> torch.Tensor:
+        """Return each router's share of tokens per expert, [blocks, E + 1], over all ranks that communicate."""
+        counts = torch.stack(
+            [torch.bincount(router.chosen_N, minlength=self.experts + 1) for router in self.routers]
+        ).float()
+        if self.over_ranks:
+            dist.all_reduce(counts)
+        return counts / counts.sum(dim=1, keepdim=True)
+
+    def step(self) -> torch.Tensor:
+        """Move the biases by the last forward pass; return the shares."""
+        shares = self.shares()
+        gradient = shares - shares[:, :-1].sum(dim=1, keepdim=True) / self.experts
+        gradient[:, -1] = 0.0
+        self.biases.grad = gradient
+        self.step_of.step()
+        for router, bias in zip(self.routers, self.biases, strict=True):
+            router.balance.copy_(bias)
+        return shares
+
+
+@dataclass(slots=True, kw_only=True)
+class Stepper:
+    """Model, optimizer and balancer of a run."""
+
+    config: TrainConfig
+    model: Zaya
+    trained: torch.nn.Module  # the model, or the model under DDP
+    optimizer: torch.optim.AdamW
+    balancer: Balancer
+
+    def forward(self, inputs_BT: torch.Tensor, targets_BT: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        return loss_of(self.trained, inputs_BT, targets_BT)
+
+    def update(self, step: int) -> None:
+        """Apply the gradients: clip, AdamW, balance, clear."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.config.optimizer, step, self.config.steps)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip)
+        self.optimizer.step()
+        self.balancer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+def stepper(config: TrainConfig, model: Zaya, *, communicate: bool) -> Stepper:
+    """Return what one step needs; under DDP where ranks are to communicate."""
+    trained = wrap(model, config.ddp) if communicate else model
+    return Stepper(
+        config=config,
+        model=model,
+        trained=trained,
+        optimizer=optimizer(model, config.optimizer),
+        balancer=Balancer(model, config.optimizer.balance_lr, over_ranks=communicate),
+    )
