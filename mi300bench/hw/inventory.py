@@ -113,7 +113,9 @@ def _amd_smi(arguments: Sequence[str]) -> Any:
     if program is None:
         return None
     try:
-        answer = subprocess.run([program, *arguments, "--json"], capture_output=True, timeout=30, check=False, text=True)
+        answer = subprocess.run(
+            [program, *arguments, "--json"], capture_output=True, timeout=30, check=False, text=True
+        )
         return json.loads(answer.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None

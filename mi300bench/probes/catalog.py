@@ -37,7 +37,10 @@ CATALOG = {
     "memory.gather": _memory("Gather", "Read rows in random order, write them in sequence."),
     "memory.scatter": _memory("Scatter", "Read rows in sequence, write them in random order."),
     "gemm": Entry(
-        target="mi300bench.probes.gemm:Gemm", method=1, needs="torch", summary="C[M,N] = A[M,K] B[K,N]; K is the reduction."
+        target="mi300bench.probes.gemm:Gemm",
+        method=1,
+        needs="torch",
+        summary="C[M,N] = A[M,K] B[K,N]; K is the reduction.",
     ),
     "collective.all_reduce": _collective("AllReduce", "Sum over the ranks, on every rank."),
     "collective.all_gather": _collective("AllGather", "Every rank's part, on every rank."),

@@ -76,9 +76,7 @@ class Overlap(AbstractProbe):
         self._marks.append(tuple(marks))
 
     def work(self) -> Work:
-        return Work(
-            flop=2 * self.products * gemm_flop(self.m, self.n, self.k), message_bytes=2.0 * self.elements * 4
-        )
+        return Work(flop=2 * self.products * gemm_flop(self.m, self.n, self.k), message_bytes=2.0 * self.elements * 4)
 
     def check(self) -> str:
         message = torch.ones(16, device=self.message.device)

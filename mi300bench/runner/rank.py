@@ -78,9 +78,7 @@ class Rank:
     def _doubts(self, point: Point, probe: AbstractProbe, reading: Reading, work: Work) -> tuple[Doubt, ...]:
         own = probe.doubts()
         found: list[Doubt | None] = [*self.device.doubts(), *own, doubt_of(reading.samples, point.stop)]
-        published = facts.find_device(
-            self.device.name, arch=self.device.arch, compute_units=self.device.compute_units
-        )
+        published = facts.find_device(self.device.name, arch=self.device.arch, compute_units=self.device.compute_units)
         if published is not None:
             seconds = stats.typical(reading.samples)
             if not own:  # a footprint in cache may well pass the memory's peak
@@ -110,5 +108,3 @@ def join_world(device: AbstractDevice, *, ranks: int, limit_s: float) -> Group:
     if ranks == 1 and "RANK" not in os.environ:
         return Solo()
     return TorchGroup(backend=device.backend, limit_s=limit_s)
-
-

@@ -71,16 +71,12 @@ def failed(point: Point, reason: str) -> Measurement:
     )
 
 
-def grouped(points: Iterable[Point]) -> list[tuple[Point, list[Point]]]:
-    """Return points by the worker they share (environment and world), each group with its first point."""
-
-    def shared(point: Point) -> str:
-        return short_hash([dict(point.environment), asdict(point.world)])
-
-    order: dict[str, list[Point]] = {}
+def grouped(points: Iterable[Point]) -> list[list[Point]]:
+    """Return points by the worker they share: one environment, one world."""
+    groups: dict[str, list[Point]] = {}
     for point in points:
-        order.setdefault(shared(point), []).append(point)
-    return [(group[0], group) for group in order.values()]
+        groups.setdefault(short_hash([dict(point.environment), asdict(point.world)]), []).append(point)
+    return list(groups.values())
 
 
 class Session:
@@ -109,7 +105,11 @@ class Session:
         few = (FewPasses(passes=plan.passes),) if plan.passes < 3 else ()
         for pass_index in range(plan.passes):
             missing = [point for point in plan.points if (point.key, pass_index) not in done]
-            for _, group in grouped(missing):
+            if plan.interleaved:
+                groups = [[point] for point in (missing if pass_index % 2 == 0 else reversed(missing))]
+            else:
+                groups = grouped(missing)
+            for group in groups:
                 self._run_group(group, pass_index, few)
         return self.tally
 

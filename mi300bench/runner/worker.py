@@ -67,12 +67,14 @@ class Line:
         return self._messages.get()
 
 
-def _describe(cause: BaseException) -> str:
+def describe_failure(cause: BaseException) -> str:
+    """Return an exception as one line for a record."""
     text = " ".join(str(cause).split()) or type(cause).__name__
     return text if isinstance(cause, Mi300benchError) else f"{type(cause).__name__}: {text}"
 
 
-def _node_facts(device: Any) -> Message:
+def node_facts(device: Any) -> Message:
+    """Return what the framework says of `device`, as JSON."""
     return {
         "name": device.name,
         "arch": device.arch,
@@ -95,13 +97,13 @@ def serve(line: Line, rank: Rank) -> None:
             return
         if "describe" in message:
             if rank.group.rank == 0:
-                line.say({"described": _node_facts(rank.device)})
+                line.say({"described": node_facts(rank.device)})
             continue
         try:
             record = rank.measure(point_from_message(message["point"]))
-        except Exception as cause:  # noqa: BLE001 - whatever a probe raises becomes a failed record
+        except Exception as cause:
             traceback.print_exc()
-            line.say({"failed": _describe(cause), "rank": rank.group.rank, "usable": alone})
+            line.say({"failed": describe_failure(cause), "rank": rank.group.rank, "usable": alone})
             if not alone:
                 raise SystemExit(1) from cause
         else:
@@ -130,9 +132,16 @@ def main(arguments: list[str]) -> None:
                 f"the launcher made {group.ranks} ranks, {options.ranks} were asked for", hint="let --ranks agree"
             )
         rank = Rank(device, group, launcher=options.launcher)
-    except Exception as cause:  # noqa: BLE001 - told to the session, then the process ends
+    except Exception as cause:
         traceback.print_exc()
-        line.say({"failed": _describe(cause), "rank": number, "usable": False, "node": isinstance(cause, Mi300benchError)})
+        line.say(
+            {
+                "failed": describe_failure(cause),
+                "rank": number,
+                "usable": False,
+                "node": isinstance(cause, Mi300benchError),
+            }
+        )
         raise SystemExit(1) from cause
     line.say({"ready": number})
     serve(line, rank)

@@ -9,7 +9,12 @@ MUST_AGREE = ("framework", "framework_version", "blas", "device_arch", "partitio
 def identity(record: Measurement) -> dict[str, str]:
     """Return what must be equal in all records of one curve."""
     agreed = {name: str(record.conditions.get(name, "")) for name in MUST_AGREE}
-    return {"node": record.node, "device": record.device, "origin": str(record.origin), "source": record.source} | agreed
+    return {
+        "node": record.node,
+        "device": record.device,
+        "origin": str(record.origin),
+        "source": record.source,
+    } | agreed
 
 
 def differences(first: Measurement, second: Measurement) -> dict[str, tuple[str, str]]:

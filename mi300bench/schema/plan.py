@@ -32,18 +32,21 @@ class Point:
     @property
     def key(self) -> str:
         """Identify the point across runs: same probe, method, parameters, environment and world."""
-        return short_hash(
-            [self.probe, self.method, dict(self.params), dict(self.environment), asdict(self.world)]
-        )
+        return short_hash([self.probe, self.method, dict(self.params), dict(self.environment), asdict(self.world)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A question, the points that answer it, and the number of fresh processes for each."""
+    """A question, the points that answer it, and the number of fresh processes for each.
+
+    `interleaved`: every point in a process of its own, the order reversed from pass to pass (ABBA), as a
+    comparison needs it. Otherwise points of one world share a process in each pass.
+    """
 
     question: str
     points: tuple[Point, ...]
     passes: int = 3
+    interleaved: bool = False
 
     @property
     def key(self) -> str:

@@ -41,7 +41,8 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
             document = json.loads(line)
         except ValueError as cause:
             raise RecordError(
-                f"{path}:{number} is not JSON: {cause}", hint="restore the file from a copy, or move it out of the store"
+                f"{path}:{number} is not JSON: {cause}",
+                hint="restore the file from a copy, or move it out of the store",
             ) from cause
         if not isinstance(document, dict):
             raise RecordError(f"{path}:{number} is not a JSON object", hint="move the file out of the store")

@@ -154,9 +154,7 @@ def to_tables(config: TrainConfig) -> dict[str, Any]:
 def from_tables(tables: Mapping[str, Any]) -> TrainConfig:
     """Return the config of complete tables; `PlanError` names what is missing or unknown."""
     parts = {"model": ModelConfig, "data": DataConfig, "ddp": DdpConfig, "optimizer": OptimizerConfig}
-    built = {
-        name: _build(parts[name], value, name) if name in parts else value for name, value in tables.items()
-    }
+    built = {name: _build(parts[name], value, name) if name in parts else value for name, value in tables.items()}
     config: TrainConfig = _build(TrainConfig, built, "config")
     return config
 
@@ -169,9 +167,7 @@ def _build(kind: type[Any], table: Any, where: str) -> Any:
     known = {f.name for f in fields(kind)}
     unknown = sorted(set(table) - known)
     if unknown:
-        raise PlanError(
-            f"{where} has the unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}"
-        )
+        raise PlanError(f"{where} has the unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
     try:
         return kind(**table)
     except TypeError as cause:

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from mi300bench.errors import NodeError, PlanError
 from numpy.typing import NDArray
 
-from mi300bench.errors import NodeError, PlanError
 from mi300bench_training.zaya1.config import TrainConfig
 
 # One document in this many is held out.
@@ -137,13 +137,17 @@ def load(config: TrainConfig) -> Corpus:
     tokens = folder / "tokens.npz"
     with _one_at_a_time(folder):
         if not tokens.exists():
-            arrays = {name: _encode(part, config, folder, train) for name, part in (("train", train), ("held", held_out))}
+            arrays = {
+                name: _encode(part, config, folder, train) for name, part in (("train", train), ("held", held_out))
+            }
             whole = tokens.with_suffix(".partial.npz")
             np.savez(whole, **arrays)
             whole.rename(tokens)
         with np.load(tokens) as saved:
             corpus = Corpus(
-                train=saved["train"], held_out=saved["held"], source=config.data.path or "CPython documentation and library"
+                train=saved["train"],
+                held_out=saved["held"],
+                source=config.data.path or "CPython documentation and library",
             )
     needed = config.data.seq_len + 1
     if min(len(corpus.train), len(corpus.held_out)) < needed:

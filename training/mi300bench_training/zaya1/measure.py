@@ -8,9 +8,9 @@ from typing import Any, final
 
 import torch
 import torch.distributed as dist
-
 from mi300bench.schema.probe import AbstractProbe, Seat
 from mi300bench.schema.record import Scalar, Series, Work
+
 from mi300bench_training.zaya1 import data, model, shapes, step
 from mi300bench_training.zaya1.config import DEFAULT, TrainConfig, override, preset
 
@@ -49,9 +49,7 @@ class AbstractTraining(AbstractProbe):
         where = self.seat.device.torch_name
         self.corpus = data.load(self.config)
         built = model.build(self.config.model, seed=self.config.seed, device=where, precision=self.config.precision)
-        self.stepper = step.stepper(
-            self.config, built, communicate=self.communicates and self.seat.ranks > 1
-        )
+        self.stepper = step.stepper(self.config, built, communicate=self.communicates and self.seat.ranks > 1)
 
     def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the next batch of this rank, on the device."""

@@ -111,9 +111,7 @@ class Attention(nn.Module):
         key_BTGC = mixed_key.view(batch, time, model.kv_heads, -1) + mean_key
 
         query_BTHC = rotate(unit_length(query_BTHC), model.rope_base, model.rope_fraction)
-        key_BTGC = rotate(
-            unit_length(key_BTGC) * self.temperature[:, None], model.rope_base, model.rope_fraction
-        )
+        key_BTGC = rotate(unit_length(key_BTGC) * self.temperature[:, None], model.rope_base, model.rope_fraction)
         kind = value_BTGC.dtype
         attended = F.scaled_dot_product_attention(
             query_BTHC.to(kind).transpose(1, 2),

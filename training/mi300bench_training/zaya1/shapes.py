@@ -1,6 +1,7 @@
 """ZAYA1 as numbers: parameters, active parameters, matrix products. Standard library only; allocates nothing."""
 
 from mi300bench.schema.model import Gemm, ModelDescription, Parameter
+
 from mi300bench_training.zaya1.config import ModelConfig, TrainConfig
 
 

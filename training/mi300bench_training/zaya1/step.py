@@ -1,5 +1,6 @@
 """One training step: loss, gradients (reduced by DDP where there are ranks), AdamW, balancing of the experts."""
 
+import inspect
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,10 @@ def wrap(model: Zaya, ddp: DdpConfig) -> DistributedDataParallel:
         caps["bucket_cap_mb_list"] = ddp.bucket_cap_mb
     elif ddp.bucket_cap_mb != DEFAULT:
         caps["bucket_cap_mb"] = ddp.bucket_cap_mb
-    return DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False, **caps)
+    # The balancing biases are kept equal by the balancer; torch 2.13 renamed the option that leaves buffers alone.
+    known = inspect.signature(DistributedDataParallel.__init__).parameters
+    sync = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    return DistributedDataParallel(model, gradient_as_bucket_view=True, **{sync: False}, **caps)
 
 
 def optimizer(model: Zaya, config: OptimizerConfig) -> torch.optim.AdamW:

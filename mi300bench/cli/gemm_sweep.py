@@ -1,0 +1,80 @@
+"""mi300bench gemm-sweep: matrix products."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mi300bench.cli import show
+from mi300bench.cli.options import device_of, dtypes, measuring_options, settings_of, words
+from mi300bench.errors import PlanError
+from mi300bench.flow import plans, trainers
+from mi300bench.flow.measure import measure
+from mi300bench.flow.world import world
+from mi300bench.schema.plan import Point
+from mi300bench.schema.record import World
+from mi300bench.units import parse_integers
+
+
+def read_shapes(path: Path) -> list[tuple[int, int, int]]:
+    """Return the shapes of a file: a JSON list of [M, N, K] (or of objects with m, n, k), or a line ``M N K`` each."""
+    try:
+        text = path.read_text()
+    except OSError as cause:
+        raise PlanError(f"{path} cannot be read: {cause.strerror}", hint="--shapes FILE, a line 'M N K' each") from cause
+    try:
+        rows = json.loads(text) if text.lstrip().startswith("[") else [line.split() for line in text.splitlines() if line.strip()]
+        shapes = [tuple(int(v) for v in (row[n] for n in "mnk")) if isinstance(row, dict) else tuple(map(int, row)) for row in rows]
+        if any(len(shape) != 3 or min(shape) < 1 for shape in shapes):
+            raise ValueError("a shape is not three positive numbers")
+    except (ValueError, KeyError, TypeError) as cause:
+        raise PlanError(f"{path} holds no shapes: {cause}", hint="a line 'M N K' each, or a JSON list") from cause
+    return [(m, n, k) for m, n, k in shapes]
+
+
+@click.command("gemm-sweep")
+@click.option("--m", default="", help="Rows of the result: a list or a range, such as 256:4096:x2.")
+@click.option("--n", default="", help="Columns of the result.")
+@click.option("--k", default="", help="The reduction.")
+@click.option("--shapes", type=click.Path(path_type=Path), help="File with a line 'M N K' each, or a JSON list.")
+@click.option("--model", default="", help="Measure the products of a trainer's model, such as zaya1.")
+@click.option("--preset", default="small", show_default=True, help="Which preset of --model.")
+@click.option("--micro-batch", type=int, help="Sequences per rank, for --model.")
+@click.option("--layout", default="nn,nt,tn", show_default=True, help="How A and B lie in memory; a model has its own.")
+@click.option("--dtype", default="bf16,fp32", show_default=True, help="Of bf16, fp16, fp32.")
+@click.option("--cache", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="State of the last-level cache.")
+@click.option("--inputs", type=click.Choice(["normal", "zeros", "integers"]), default="normal", show_default=True,
+              help="Distribution of the inputs; it moves the power and so the clock of an accelerator.")  # fmt: skip
+@measuring_options
+def command(
+    *, m: str, n: str, k: str, shapes: Path | None, model: str, preset: str, micro_batch: int | None, layout: str,
+    dtype: str, cache: str, inputs: str, device: str, as_json: bool, **shared: Any,
+) -> None:  # fmt: skip
+    """Measure matrix products C[M,N] = A[M,K] B[K,N]. Without options: a grid of powers of two."""
+    kind = device_of(device)
+    alone = world(kind, 1)
+    if sum([bool(m or n or k), shapes is not None, bool(model)]) > 1:
+        raise PlanError("a grid, --shapes and --model exclude each other", hint="give one of them")
+    if model:
+        points = _model_points(model, preset, micro_batch, dtypes(dtype), cache, alone)
+    else:
+        default = "256:2048:x2" if kind == "cpu" else "1024:8192:x2"
+        grid = itertools.product(*(parse_integers(axis or default) for axis in (m, n, k)))
+        points = plans.gemm_points(
+            read_shapes(shapes) if shapes else grid, alone, layouts=words(layout), dtypes=dtypes(dtype), cache=cache, inputs=inputs
+        )
+    plan = plans.plan("What does a product cost, by shape, layout and type?", points, passes=shared["passes"])
+    with settings_of(**shared) as settings:
+        show.measured(measure(plan, settings), as_json=as_json, show=show.gemm_table)
+
+
+def _model_points(
+    model: str, preset: str, micro_batch: int | None, kinds: tuple[str, ...], cache: str, alone: World
+) -> list[Point]:
+    config = trainers.preset_config(model, preset)
+    if micro_batch is not None:
+        config = trainers.module(model, "config").override(config, "data.micro_batch", micro_batch)
+    gemms = trainers.describe(model, config).gemms
+    return [p for kind in kinds for p in plans.model_gemm_points(gemms, alone, dtype=kind, cache=cache)]

@@ -1,0 +1,140 @@
+"""The time of a collective as a function of its size.
+
+Physics: t = latency + S / bandwidth, with a kink where the library changes its algorithm or a message
+outgrows a buffer. Latency and bandwidth are read off one or two straight pieces, fitted to relative errors.
+Inside the measured range a prediction follows the measured medians (straight lines in log-log), because the
+curve is known there; its error is what leaving one point out would have cost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mi300bench import stats
+from mi300bench.errors import RecordError
+from mi300bench.schema.doubt import Doubt, OutOfRange
+from mi300bench.schema.model import Interval, Prediction
+from mi300bench.schema.record import Measurement
+
+Array = NDArray[np.float64]
+# A second piece must cut the relative error by this factor to be believed.
+WORTH_A_PIECE = 0.5
+FEWEST_POINTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkModel:
+    """A fitted collective. `sizes` and `seconds` are the measured medians; `errors` the held-out relative residuals."""
+
+    op: str
+    ranks: int
+    backend: str
+    sizes: tuple[float, ...]
+    seconds: tuple[float, ...]
+    latency_s: float
+    bandwidth: float  # bytes per second of message (algbw) that large messages approach
+    knee_bytes: float  # where latency and transfer take equally long
+    kink_bytes: float | None  # where the second straight piece starts
+    errors: tuple[float, ...]
+    evidence: tuple[str, ...]
+
+    @property
+    def typical_error(self) -> float:
+        """Return the 90th percentile of the held-out relative residuals."""
+        return float(np.quantile(self.errors, 0.9)) if self.errors else 0.1
+
+    def seconds_of(self, message_bytes: float) -> float:
+        """Return the predicted seconds of one call; the straight pieces continue beyond the range."""
+        low, high = self.sizes[0], self.sizes[-1]
+        if message_bytes < low:
+            return min(self.seconds[0], self.latency_s + message_bytes / self.bandwidth)
+        if message_bytes > high:
+            return self.seconds[-1] + (message_bytes - high) / self.bandwidth
+        return _interpolate(message_bytes, np.array(self.sizes), np.array(self.seconds))
+
+    def predict(self, message_bytes: float) -> Prediction:
+        """Return the seconds of one call with an interval; outside the measured range it says so."""
+        value, error = self.seconds_of(message_bytes), self.typical_error
+        low, high = self.sizes[0], self.sizes[-1]
+        doubts: tuple[Doubt, ...] = ()
+        if not low <= message_bytes <= high:
+            what = f"{self.op} among {self.ranks} ranks, message bytes"
+            doubts = (OutOfRange(what=what, asked=message_bytes, low=low, high=high),)
+            error *= 3
+        interval = Interval(low=value / (1 + error), mid=value, high=value * (1 + error))
+        return Prediction(value=interval, evidence=self.evidence, doubts=doubts)
+
+
+def _interpolate(at: float, sizes: Array, seconds: Array) -> float:
+    return float(np.exp(np.interp(np.log(at), np.log(sizes), np.log(seconds))))
+
+
+def _straight(sizes: Array, seconds: Array) -> tuple[float, float, float]:
+    """Return latency, seconds per byte and the squared relative error of the best non-negative straight line."""
+    from scipy.optimize import nnls
+
+    design = np.stack([1 / seconds, sizes / seconds], axis=1)
+    scale = design.max(axis=0)
+    weights, residual = nnls(design / scale, np.ones_like(seconds))
+    latency, slope = weights / scale
+    return float(latency), float(slope), float(residual) ** 2
+
+
+def _pieces(sizes: Array, seconds: Array) -> tuple[float, float, float | None]:
+    """Return latency (first piece), seconds per byte (last piece) and where the last piece starts, if there are two."""
+    latency, slope, error = _straight(sizes, seconds)
+    best: tuple[float, float, float, float | None] = (latency, slope, error, None)
+    for cut in range(FEWEST_POINTS, len(sizes) - FEWEST_POINTS + 1):
+        first, last = _straight(sizes[:cut], seconds[:cut]), _straight(sizes[cut:], seconds[cut:])
+        together = first[2] + last[2]
+        if together < WORTH_A_PIECE * error and together < best[2] and last[1] > 0:
+            best = (first[0], last[1], together, float(sizes[cut]))
+    return best[0], best[1], best[3]
+
+
+def _held_out(sizes: Array, seconds: Array) -> tuple[float, ...]:
+    """Return the relative residual of each inner point, predicted from the others."""
+    errors = []
+    for index in range(1, len(sizes) - 1):
+        rest = np.arange(len(sizes)) != index
+        predicted = _interpolate(sizes[index], sizes[rest], seconds[rest])
+        errors.append(abs(predicted / seconds[index] - 1))
+    return tuple(float(error) for error in errors)
+
+
+def fit_link(groups: Sequence[Sequence[Measurement]]) -> LinkModel:
+    """Return the fit of one collective's points, each given as its passes; `RecordError` below three sizes."""
+    points: dict[float, tuple[float, list[str]]] = {}
+    for passes in groups:
+        size = passes[0].work.message_bytes
+        points[size] = (stats.interval_of(passes).mid, [record.id for record in passes])
+    if len(points) < FEWEST_POINTS:
+        raise RecordError(
+            f"a link needs at least {FEWEST_POINTS} message sizes, the store has {len(points)}",
+            hint="mi300bench collectives --sizes 8:256M:x4",
+        )
+    sizes = np.array(sorted(points), dtype=float)
+    seconds = np.array([points[size][0] for size in sizes])
+    latency, slope, kink = _pieces(sizes, seconds)
+    record: Any = groups[0][0]
+    if slope <= 0:
+        raise RecordError(
+            f"{record.probe}: the time does not grow with the size up to {sizes[-1]:.0f} bytes",
+            hint="measure larger messages: mi300bench collectives --sizes 8:256M:x4",
+        )
+    return LinkModel(
+        op=record.probe.removeprefix("collective."),
+        ranks=record.world.ranks,
+        backend=str(record.conditions.get("backend", "")),
+        sizes=tuple(sizes),
+        seconds=tuple(seconds),
+        latency_s=max(latency, 0.0),
+        bandwidth=1 / slope,
+        knee_bytes=latency / slope,
+        kink_bytes=kink,
+        errors=_held_out(sizes, seconds),
+        evidence=tuple(identity for size in sizes for identity in points[size][1]),
+    )

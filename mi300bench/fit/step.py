@@ -1,0 +1,198 @@
+"""A data-parallel training step, simulated from measured parts.
+
+While backward runs, gradients become ready; a full bucket is all-reduced. The backend has `lanes` of its
+own: on each lane a bucket first waits for the latency, then the buckets under way share the bandwidth.
+Computation and communication slow each other by the measured factors while both run. The step ends when
+backward and the last bucket are done and the update has run. Exposed time is step minus computation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mi300bench import stats
+from mi300bench.errors import RecordError
+from mi300bench.fit.link import LinkModel
+from mi300bench.fit.overlap import OverlapModel
+from mi300bench.fit.packing import Caps, pack
+from mi300bench.schema.model import Interval, Prediction
+from mi300bench.schema.record import Measurement
+
+# ProcessGroupGloo runs collectives on two threads (Options.threads); NCCL and RCCL run them one after the other.
+LANES = {"gloo": 2}
+INSTANT_S = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """One step without communication: seconds of each phase, and when each gradient is ready after backward began."""
+
+    names: tuple[str, ...]
+    gradient_bytes: tuple[int, ...]
+    ready_s: tuple[float, ...]
+    forward_s: float
+    backward_s: float
+    update_s: float
+    spread: float  # relative half-width of the step's interval
+    evidence: tuple[str, ...]
+
+    @property
+    def compute_s(self) -> float:
+        """Return the seconds of a step without communication."""
+        return self.forward_s + self.backward_s + self.update_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """One bucket on the wire. Start and end are seconds after backward began; `ready_s` is what it would be undisturbed."""
+
+    bytes: int
+    ready_s: float
+    start_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedStep:
+    """What the simulation says of one packing."""
+
+    step_s: float
+    exposed_s: float
+    transfers: tuple[Transfer, ...]
+
+
+def fit_timeline(passes: Sequence[Measurement]) -> Timeline:
+    """Return the timeline from the passes of one backward point: medians over all their steps."""
+    if not passes:
+        raise RecordError("the store has no gradient timeline", hint="mi300bench tune zaya1 measures it")
+    first = passes[0]
+    names = tuple(str(name) for name in first.series["parameter"])
+    if any(tuple(record.series["parameter"]) != names for record in passes):
+        raise RecordError(
+            "the passes of the gradient timeline disagree on the order of gradients",
+            hint="measure it again: the model or torch changed between the passes",
+        )
+    ready = np.concatenate(
+        [np.array(record.series["ready_s"], dtype=float).reshape(-1, len(names)) for record in passes]
+    )
+    phases = {
+        name: stats.typical([float(v) for record in passes for v in record.series[name]])
+        for name in ("forward_s", "backward_s", "update_s")
+    }
+    interval = stats.interval_of(passes)
+    return Timeline(
+        names=names,
+        gradient_bytes=tuple(int(v) for v in first.series["parameter_bytes"]),
+        ready_s=tuple(float(v) for v in np.median(ready, axis=0)),
+        spread=(interval.high - interval.low) / 2 / interval.mid,
+        evidence=tuple(record.id for record in passes),
+        **phases,
+    )
+
+
+@dataclass(slots=True)
+class _Sending:
+    bucket: int
+    latency_left: float
+    transfer_left: float
+
+
+def _run(
+    ready: Sequence[float],
+    parts: Sequence[tuple[float, float]],
+    backward_s: float,
+    slow: tuple[float, float],
+    lanes: int,
+) -> tuple[float, list[float], list[float]]:
+    """Return when all is done, and start and end of each bucket.
+
+    `ready` and `backward_s` are in undisturbed seconds; `parts` are latency and transfer seconds of each bucket
+    alone; `slow` are the factors of computation and of communication while both run.
+    """
+    now = computed = 0.0
+    waiting = 0
+    sending: list[_Sending] = []
+    starts, ends = [0.0] * len(ready), [0.0] * len(ready)
+    while computed < backward_s - INSTANT_S or sending or waiting < len(ready):
+        while waiting < len(ready) and len(sending) < lanes and ready[waiting] <= computed + INSTANT_S:
+            starts[waiting] = now
+            sending.append(_Sending(waiting, *parts[waiting]))
+            waiting += 1
+        computing = computed < backward_s - INSTANT_S
+        compute_rate = 1 / slow[0] if computing and sending else float(computing)
+        send_rate = 1 / slow[1] if computing and sending else 1.0
+        moving = sum(1 for s in sending if s.latency_left <= INSTANT_S)
+        steps = [
+            s.latency_left if s.latency_left > INSTANT_S else s.transfer_left * moving / send_rate for s in sending
+        ]
+        if computing:
+            goal = ready[waiting] if waiting < len(ready) and len(sending) < lanes else backward_s
+            steps.append((min(max(goal, computed + INSTANT_S), backward_s) - computed) / compute_rate)
+        passed = max(min(steps), 0.0)
+        now += passed
+        computed += passed * compute_rate
+        for s in sending:
+            if s.latency_left > INSTANT_S:
+                s.latency_left -= passed
+            else:
+                s.transfer_left -= passed * send_rate / moving
+        for s in [s for s in sending if s.latency_left <= INSTANT_S and s.transfer_left <= INSTANT_S]:
+            ends[s.bucket] = now
+            sending.remove(s)
+    return now, starts, ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepModel:
+    """Timeline, link and overlap together predict the step of any packing."""
+
+    timeline: Timeline
+    link: LinkModel
+    overlap: OverlapModel
+
+    @property
+    def lanes(self) -> int:
+        """Return how many collectives the backend runs at once."""
+        return LANES.get(self.link.backend, 1)
+
+    def simulate(self, caps: Caps, *, link_factor: float = 1.0, compute_factor: float = 1.0) -> SimulatedStep:
+        """Return the step with buckets of `caps`; the factors stretch communication and computation."""
+        timeline = self.timeline
+        buckets = pack(timeline.gradient_bytes, caps)
+        sizes = [sum(timeline.gradient_bytes[index] for index in bucket) for bucket in buckets]
+        ready = [max(timeline.ready_s[index] for index in bucket) * compute_factor for bucket in buckets]
+        # The reducer starts buckets in order, so none starts before those in front of it are ready.
+        ready = [float(moment) for moment in np.maximum.accumulate(ready)]
+        latency = self.link.latency_s * link_factor
+        parts = []
+        for size in sizes:
+            whole = self.link.seconds_of(size) * link_factor
+            parts.append((min(latency, whole), max(whole - latency, 0.0)))
+        backward_s = max(timeline.backward_s * compute_factor, *ready)
+        slow = (self.overlap.compute, self.overlap.collective)
+        done_s, starts, ends = _run(ready, parts, backward_s, slow, self.lanes)
+        step_s = (timeline.forward_s + timeline.update_s) * compute_factor + done_s
+        return SimulatedStep(
+            step_s=step_s,
+            exposed_s=step_s - timeline.compute_s * compute_factor,
+            transfers=tuple(
+                Transfer(bytes=size, ready_s=r, start_s=start, end_s=end)
+                for size, r, start, end in zip(sizes, ready, starts, ends, strict=True)
+            ),
+        )
+
+    def predict(self, caps: Caps) -> Prediction:
+        """Return the seconds of a step, with the link's held-out error and the timeline's spread as bounds."""
+        error, spread = self.link.typical_error, self.timeline.spread
+        at: Callable[[float, float], float] = lambda link, compute: (
+            self.simulate(  # noqa: E731
+                caps, link_factor=link, compute_factor=compute
+            ).step_s
+        )
+        mid = self.simulate(caps).step_s
+        low, high = at(1 / (1 + error), 1 / (1 + spread)), at(1 + error, 1 + spread)
+        return Prediction(
+            value=Interval(low=min(low, mid), mid=mid, high=max(high, mid)),
+            evidence=(*self.timeline.evidence, *self.link.evidence, *self.overlap.evidence),
+        )

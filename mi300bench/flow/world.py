@@ -1,0 +1,61 @@
+"""Which device to use, how many ranks and how many threads each, without importing a framework."""
+
+import os
+from pathlib import Path
+
+from mi300bench.errors import NodeError, PlanError
+from mi300bench.runner.joined import is_joined, launched_ranks
+from mi300bench.schema.record import World
+
+KINDS = ("cpu", "cuda", "rocm")
+# On a CPU the default world has as many ranks as cores, up to this many.
+MOST_CPU_RANKS = 2
+
+
+def detect_device(root: Path = Path("/")) -> str:
+    """Return the accelerator whose driver is loaded: ``rocm``, ``cuda``, or ``cpu`` where there is none."""
+    if rocm_gpus(root):
+        return "rocm"
+    return "cuda" if cuda_gpus(root) else "cpu"
+
+
+def rocm_gpus(root: Path = Path("/")) -> int:
+    """Return how many GPUs the amdgpu driver lists."""
+    count = 0
+    for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
+        words = [line.split() for line in path.read_text().splitlines()]
+        count += any(word[0] == "simd_count" and word[1] != "0" for word in words if len(word) == 2)
+    return count
+
+
+def cuda_gpus(root: Path = Path("/")) -> int:
+    """Return how many GPUs the NVIDIA driver lists."""
+    return len(list(root.glob("proc/driver/nvidia/gpus/*")))
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def default_ranks(device: str) -> int:
+    """Return the ranks of the default world: the GPUs, or the cores up to two; the launcher's where it made a group."""
+    if is_joined():
+        return launched_ranks()
+    gpus = {"rocm": rocm_gpus, "cuda": cuda_gpus}.get(device)
+    return max(1, gpus()) if gpus else min(MOST_CPU_RANKS, cores())
+
+
+def world(device: str, ranks: int) -> World:
+    """Return a world of `ranks`; on a CPU the cores are shared out between them."""
+    if device not in KINDS:
+        raise PlanError(f"unknown device {device!r}", hint=f"one of {', '.join(KINDS)}")
+    if ranks < 1:
+        raise PlanError(f"{ranks} ranks cannot measure anything", hint="give at least 1")
+    gpus = {"rocm": rocm_gpus, "cuda": cuda_gpus}.get(device)
+    if gpus is not None:
+        found = gpus()
+        if ranks > found and not is_joined():
+            raise NodeError(f"{ranks} ranks need as many GPUs, this node has {found}", hint=f"--ranks {found or 1}")
+        return World(device=device, ranks=ranks)
+    return World(device=device, ranks=ranks, threads=max(1, cores() // ranks))
