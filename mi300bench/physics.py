@@ -33,17 +33,20 @@ def busbw(op: str, message_bytes: float, seconds: float, ranks: int) -> float:
     return algbw(message_bytes, seconds) * busbw_factor(op, ranks)
 
 
-def hops(op: str, ranks: int) -> int:
+def hops(op: str, ranks: int, *, backend: str = "") -> int:
     """Return how many one-way delays a small `op` takes in a ring of `ranks`, as our probes chain calls.
 
-    One-way operations are chained (the root rotates, send and receive alternate), so each costs one hop.
+    One-way operations are chained (the root rotates, send and receive alternate), so each costs one hop. gloo's
+    TCP transport sends only after the receiver has said that it is ready; where both sides send at once, as in
+    the gathering operations, that notice is a hop of its own (measured among two ranks).
     """
     busbw_factor(op, ranks)
     if op in _FULL_RING:
         return 2 * (ranks - 1)
-    if op in ("all_gather",):
-        return ranks - 1
-    return 1
+    if op in _ONE_WAY:
+        return 1
+    notice = 1 if backend == "gloo" else 0
+    return notice + (ranks - 1 if op == "all_gather" else 1)
 
 
 def wire_bytes_per_rank(op: str, message_bytes: float, ranks: int) -> float:

@@ -10,10 +10,11 @@ import click
 
 from mi300bench.cli import explain
 from mi300bench.cli.options import device_of, measuring_options, settings_of
+from mi300bench.errors import ProbeError
 from mi300bench.flow import trainers, tuning
 from mi300bench.flow.autotune import autotune
 from mi300bench.flow.reporting import write_report
-from mi300bench.flow.tuning import Job
+from mi300bench.flow.tuning import Job, Tuned
 from mi300bench.flow.world import default_ranks, world
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.config import TunedConfig
@@ -49,7 +50,7 @@ def job_of(options: dict[str, Any]) -> tuple[Job, dict[str, Any]]:
         if (value := rest.pop(name)) is not None:
             config = override(config, f"data.{name}", value)
     kind = device_of(rest.pop("device"))
-    place = world(kind, ranks if ranks is not None else default_ranks(kind))
+    place = world(kind, ranks if ranks is not None else default_ranks(kind), launcher=rest["launcher"])
     rounds, candidates = rest.pop("rounds"), rest.pop("candidates")
     return Job(trainer=trainer, config=config, world=place, rounds=rounds, candidates=candidates), rest
 
@@ -65,19 +66,35 @@ def print_tuned(tuned: TunedConfig, out: Path, *, as_json: bool) -> None:
     click.echo(f"tuned config: {out}   (why: mi300bench explain {out})")
 
 
+def raise_for_failures(tuned: Tuned) -> None:
+    """Raise where points failed on the way: config and report are written, and the exit code says that not all went well."""
+    if tuned.failures:
+        raise ProbeError(
+            f"{len(tuned.failures)} measurement(s) gave no result: {tuned.failures[0]}",
+            hint='the rest stands; mi300bench query "SELECT probe, reason FROM records" shows all',
+        )
+
+
 @click.command("autotune")
 @job_options
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(), show_default="here",
               help="Folder for tuned.toml and report.html.")  # fmt: skip
 @measuring_options
-def command(*, out: Path, as_json: bool, **options: Any) -> None:
-    """Measure this machine, tune the trainer from it, confirm the pick, write config and report."""
+@click.pass_context
+def command(ctx: click.Context, /, *, out: Path, as_json: bool, **options: Any) -> None:
+    """Measure this machine, tune the trainer from it, confirm the pick, write config and report.
+
+    Without --passes a budget under 15m measures each point in one process, and says so.
+    """
     options["budget"] = options["budget"] or DEFAULT_BUDGET
+    is_given = ctx.get_parameter_source("passes") is click.core.ParameterSource.COMMANDLINE
+    passes = options["passes"] if is_given else None
     job, shared = job_of(options)
     path, page = out / "tuned.toml", out / "report.html"
     with settings_of(**shared) as settings:
-        tuned = autotune(job, replace(settings, deadline=None), budget_s=parse_duration(options["budget"]))
+        tuned = autotune(job, replace(settings, deadline=None), budget_s=parse_duration(options["budget"]), passes=passes)
         tuning.write(tuned.config, path)
         write_report(settings.store, page, tuned=tuned.config, node=settings.node, warn=settings.say)
     print_tuned(tuned.config, path, as_json=as_json)
     click.echo(f"report: {page}", err=as_json)
+    raise_for_failures(tuned)

@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from mi300bench.cli import show
-from mi300bench.cli.options import device_of, dtypes, measuring_options, settings_of, whole_numbers, words
+from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers, words
 from mi300bench.flow import plans
 from mi300bench.flow.joining import follow_or
 from mi300bench.flow.measure import measure
 from mi300bench.flow.world import default_ranks, world
 from mi300bench.physics import COLLECTIVES
-from mi300bench.units import parse_sizes
+from mi300bench.units import dtype_name, parse_sizes
 
 
 @click.command("collectives")
@@ -28,8 +28,8 @@ def command(*, ops: str, sizes: str, ranks: str, dtype: str, device: str, as_jso
     """
     kind = device_of(device)
     counts = whole_numbers(ranks, "--ranks") if ranks else (default_ranks(kind),)
-    (element,) = dtypes(dtype)
-    worlds = [world(kind, count) for count in counts]
+    element = dtype_name(dtype)
+    worlds = [world(kind, count, launcher=shared["launcher"]) for count in counts]
     points = plans.collective_points(words(ops), parse_sizes(sizes), worlds, dtype=element)
     plan = plans.plan("What does a collective cost, by size and ranks?", points, passes=shared["passes"])
     with settings_of(**shared) as settings, follow_or(plan, settings) as mine:

@@ -46,7 +46,11 @@ def head(tuned: TunedConfig) -> None:
     if confirmed is None:
         click.echo("not confirmed by fresh runs")
         return
-    click.echo(f"confirmed: {confirmed.verdict} on {confirmed.runs} fresh interleaved runs each")
+    ratio = confirmed.ratio
+    click.echo(
+        f"confirmed: {confirmed.candidate} against the default: {confirmed.verdict}, {ratio.mid:.3f} of its step "
+        f"({ratio.low:.3f} to {ratio.high:.3f}) on {confirmed.runs} fresh interleaved runs each"
+    )
     click.echo(f"  default  {_seconds(confirmed.default_s)} a step")
     click.echo(f"  tuned    {_seconds(confirmed.tuned_s)} a step")
     for name, interval in confirmed.others.items():

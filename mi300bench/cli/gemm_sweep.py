@@ -44,7 +44,13 @@ def read_shapes(path: Path) -> list[tuple[int, int, int]]:
 @click.option("--micro-batch", type=int, help="Sequences per rank, for --model.")
 @click.option("--layout", default="nn,nt,tn", show_default=True, help="How A and B lie in memory; a model has its own.")
 @click.option("--dtype", default="bf16,fp32", show_default=True, help="Of bf16, fp16, fp32.")
-@click.option("--cache", type=click.Choice(["cold", "hot"]), default="cold", show_default=True, help="State of the last-level cache.")
+@click.option(
+    "--cache",
+    type=click.Choice(["cold", "hot"]),
+    default="cold",
+    show_default=True,
+    help="State of the last-level cache.",
+)
 @click.option("--inputs", type=click.Choice(["normal", "zeros", "integers"]), default="normal", show_default=True,
               help="Distribution of the inputs; it moves the power and so the clock of an accelerator.")  # fmt: skip
 @measuring_options
@@ -58,12 +64,18 @@ def command(
     if sum([bool(m or n or k), shapes is not None, bool(model)]) > 1:
         raise PlanError("a grid, --shapes and --model exclude each other", hint="give one of them")
     if model:
-        points = _model_points(model, preset, micro_batch, dtypes(dtype), cache, alone)
+        points = _model_points(model, preset, micro_batch, dtypes(dtype), cache, inputs, alone)
     else:
         default = "256:2048:x2" if kind == "cpu" else "1024:8192:x2"
-        grid = itertools.product(*(parse_integers(axis or default) for axis in (m, n, k)))
+        rows, columns, reductions = (parse_integers(axis or default) for axis in (m, n, k))
+        grid = list(itertools.product(rows, columns, reductions))
         points = plans.gemm_points(
-            read_shapes(shapes) if shapes else grid, alone, layouts=words(layout), dtypes=dtypes(dtype), cache=cache, inputs=inputs
+            read_shapes(shapes) if shapes else grid,
+            alone,
+            layouts=words(layout),
+            dtypes=dtypes(dtype),
+            cache=cache,
+            inputs=inputs,
         )
     plan = plans.plan("What does a product cost, by shape, layout and type?", points, passes=shared["passes"])
     with settings_of(**shared) as settings:
@@ -71,10 +83,10 @@ def command(
 
 
 def _model_points(
-    model: str, preset: str, micro_batch: int | None, kinds: tuple[str, ...], cache: str, alone: World
+    model: str, preset: str, micro_batch: int | None, kinds: tuple[str, ...], cache: str, inputs: str, alone: World
 ) -> list[Point]:
     config = trainers.preset_config(model, preset)
     if micro_batch is not None:
         config = trainers.module(model, "config").override(config, "data.micro_batch", micro_batch)
     gemms = trainers.describe(model, config).gemms
-    return [p for kind in kinds for p in plans.model_gemm_points(gemms, alone, dtype=kind, cache=cache)]
+    return [p for kind in kinds for p in plans.model_gemm_points(gemms, alone, dtype=kind, cache=cache, inputs=inputs)]

@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from mi300bench.cli import show
-from mi300bench.cli.options import device_of, dtypes, measuring_options, settings_of, words
+from mi300bench.cli.options import device_of, measuring_options, settings_of, words
 from mi300bench.flow import plans
 from mi300bench.flow.measure import measure
 from mi300bench.flow.world import world
-from mi300bench.units import GIB, MIB, parse_sizes
+from mi300bench.units import GIB, MIB, dtype_name, parse_sizes
 
 
 @click.command("hbm")
@@ -26,9 +26,14 @@ def command(
     """Measure memory bandwidth by pattern and array size."""
     kind = device_of(device)
     chosen = parse_sizes(sizes) if sizes else ((512 * MIB if kind == "cpu" else 4 * GIB),)
-    (element,) = dtypes(dtype)
+    element = dtype_name(dtype)
     points = plans.memory_points(
-        words(patterns), chosen, world(kind, 1), dtype=element, variants=words(variants), row_bytes=parse_sizes(row_bytes)
+        words(patterns),
+        chosen,
+        world(kind, 1),
+        dtype=element,
+        variants=words(variants),
+        row_bytes=parse_sizes(row_bytes),
     )
     plan = plans.plan("What does the memory sustain, by pattern and footprint?", points, passes=shared["passes"])
     with settings_of(**shared) as settings:

@@ -43,7 +43,7 @@ def measuring_options(function: Function) -> Function:
         click.option("--resume", is_flag=True, help="Continue the newest unfinished run of the same plan."),
         click.option("--launch", "launcher", default="", metavar="COMMAND",
                      help="Command that starts the ranks instead of torch's launcher, such as 'srun -n 16'."),
-        click.option("--limit", default="5m", show_default=True, help="Longest that one point may take before its ranks are ended."),
+        click.option("--limit", default="5m", show_default=True, help="Longest that one point may take."),
     ]  # fmt: skip
     for option in reversed(options):
         function = option(function)
@@ -52,7 +52,16 @@ def measuring_options(function: Function) -> Function:
 
 @contextmanager
 def settings_of(
-    *, store: Path, node: str, origin: str, source: str, budget: str, passes: int, resume: bool, launcher: str, limit: str
+    *,
+    store: Path,
+    node: str,
+    origin: str,
+    source: str,
+    budget: str,
+    passes: int,
+    resume: bool,
+    launcher: str,
+    limit: str,
 ) -> Iterator[Settings]:
     """Give the settings of a command, with a progress bar where a person looks on."""
     with _progress() as progress:

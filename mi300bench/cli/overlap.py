@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from mi300bench.cli import show
-from mi300bench.cli.options import device_of, dtypes, measuring_options, settings_of, whole_numbers
+from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers
 from mi300bench.errors import PlanError
 from mi300bench.flow import plans
 from mi300bench.flow.joining import follow_or
 from mi300bench.flow.measure import measure
 from mi300bench.flow.world import default_ranks, world
-from mi300bench.units import parse_sizes
+from mi300bench.units import dtype_name, parse_sizes
 
 
 @click.command("overlap")
@@ -21,18 +21,18 @@ from mi300bench.units import parse_sizes
 @click.option("--ranks", default="", help="Number of local ranks; under torchrun: its own group.")
 @click.option("--dtype", default="float32", show_default=True, help="Element type of the products.")
 @measuring_options
-def command(
-    *, sizes: str, shapes: tuple[str, ...], ranks: str, dtype: str, device: str, as_json: bool, **shared: Any
-) -> None:
+def command(*, sizes: str, shapes: tuple[str, ...], ranks: str, dtype: str, device: str, as_json: bool, **shared: Any) -> None:
     """Measure an all-reduce beside matrix products: how much each slows the other."""
     kind = device_of(device)
     counts = whole_numbers(ranks, "--ranks") if ranks else (default_ranks(kind),)
-    (element,) = dtypes(dtype)
+    element = dtype_name(dtype)
     triples = [_triple(shape) for shape in shapes]
     points = [
         point
         for count in counts
-        for point in plans.overlap_points(parse_sizes(sizes), triples, world(kind, count), dtype=element)
+        for point in plans.overlap_points(
+            parse_sizes(sizes), triples, world(kind, count, launcher=shared["launcher"]), dtype=element
+        )
     ]
     plan = plans.plan("How much do communication and computation slow each other?", points, passes=shared["passes"])
     with settings_of(**shared) as settings, follow_or(plan, settings) as mine:

@@ -46,7 +46,7 @@ def memory_table(records: Sequence[Measurement]) -> None:
         rate = stats.bandwidth(first.work, seconds)
         size = int(str(first.params["bytes"]))
         row_bytes = first.params.get("row_bytes", "-")
-        variant = first.params["variant"]
+        variant = first.params.get("variant", "op")
         pattern = first.probe.removeprefix("memory.")
         cells = (pattern, size, format_bytes(size), row_bytes, variant, f"{rate / 1e9:.2f}", _plus_minus(passes))
         rows.append(cells)
@@ -60,7 +60,7 @@ def gemm_table(records: Sequence[Measurement]) -> None:
         p, seconds = passes[0].params, stats.interval_of(passes).mid
         rate = stats.flop_rate(passes[0].work, seconds)
         rows.append(
-            (f"{p['m']}x{p['n']}x{p['k']}", p["layout"], p["dtype"], p["cache"], f"{seconds * 1e6:.1f}",
+            (f"{p['m']}x{p['n']}x{p['k']}", p["layout"], p["dtype"], p.get("cache", "cold"), f"{seconds * 1e6:.1f}",
              f"{rate / 1e12:.3f}", _plus_minus(passes))
         )  # fmt: skip
     table(("MxNxK", "layout", "dtype", "cache", "time us", "TFLOPS", "+-"), rows)

@@ -8,13 +8,15 @@ from typing import Any
 import click
 
 from mi300bench.cli import show
-from mi300bench.cli.options import device_of, json_option, measuring_options, settings_of
+from mi300bench.cli.options import device_of, json_option, measuring_options, say, settings_of
 from mi300bench.flow import sweepfile
+from mi300bench.flow.again import plan_again
 from mi300bench.flow.joining import follow_or
 from mi300bench.flow.measure import measure
 from mi300bench.flow.world import default_ranks
 from mi300bench.probes.catalog import CATALOG
 from mi300bench.schema.plan import Plan
+from mi300bench.store.reader import read_records
 
 
 def _plan(name: str, device: str, passes: int) -> Plan:
@@ -31,12 +33,7 @@ def command() -> None:
 @json_option
 def list_sweeps(*, as_json: bool) -> None:
     """List the sweeps and the probes that a sweep can use."""
-    import tomllib
-
-    sweeps = {
-        name: str(tomllib.loads(path.read_text()).get("sweep", {}).get("question", ""))
-        for name, path in sweepfile.available().items()
-    }
+    sweeps = {name: sweepfile.question(path) for name, path in sweepfile.available().items()}
     if as_json:
         click.echo(json.dumps({"sweeps": sweeps, "probes": {n: e.summary for n, e in CATALOG.items()}}))
         return
@@ -61,7 +58,10 @@ def plan_sweep(*, name: str, device: str, passes: int, as_json: bool) -> None:
         return
     click.echo(plan.question)
     counts = Counter(point.probe for point in plan.points)
-    click.echo(f"{len(plan.points)} points ({', '.join(f'{n} {c}' for n, c in counts.items())}) in {plan.passes} passes", err=True)
+    click.echo(
+        f"{len(plan.points)} points ({', '.join(f'{n} {c}' for n, c in counts.items())}) in {plan.passes} passes",
+        err=True,
+    )
     for point in plan.points:
         said = "  ".join(f"{key}={value}" for key, value in point.params.items())
         click.echo(f"  {point.probe}  {said}  ranks={point.world.ranks}")
@@ -73,6 +73,17 @@ def plan_sweep(*, name: str, device: str, passes: int, as_json: bool) -> None:
 def run_sweep(*, name: str, device: str, as_json: bool, **shared: Any) -> None:
     """Run a sweep (a name or a file) into the store."""
     plan = _plan(name, device, shared["passes"])
+    with settings_of(**shared) as settings, follow_or(plan, settings) as mine:
+        if mine is not None:
+            show.measured(measure(*mine), as_json=as_json, show=show.generic_table)
+
+
+@command.command("again")
+@click.argument("record")
+@measuring_options
+def run_again(*, record: str, device: str, as_json: bool, **shared: Any) -> None:
+    """Measure the point of a stored RECORD (an id) anew: same parameters, ranks and environment."""
+    plan = plan_again(read_records(shared["store"], warn=say), record, device=device, passes=shared["passes"])
     with settings_of(**shared) as settings, follow_or(plan, settings) as mine:
         if mine is not None:
             show.measured(measure(*mine), as_json=as_json, show=show.generic_table)

@@ -1,13 +1,14 @@
 """mi300bench train."""
 
 import json
+import socket
 import sys
 from pathlib import Path
 
 import click
 
 from mi300bench.cli.options import device_of, json_option, say, store_option
-from mi300bench.errors import PlanError
+from mi300bench.errors import PlanError, ProbeError
 from mi300bench.flow import trainers, training
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.world import default_ranks, world
@@ -17,7 +18,7 @@ from mi300bench.schema.record import Outcome
 
 @click.command("train")
 @click.argument("trainer")
-@click.option("--preset", default="tiny", show_default=True, help="Which model; ignored by nothing: excludes --config.")
+@click.option("--preset", default="tiny", show_default=True, help="Which model; excludes --config.")
 @click.option("--config", "tuned", type=click.Path(path_type=Path), help="A tuned config, which is the whole config.")
 @click.option("--steps", type=int, help="Steps to train.")
 @click.option("--seed", type=int, help="Seed of weights and batches.")
@@ -34,7 +35,7 @@ from mi300bench.schema.record import Outcome
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, *, trainer: str, preset: str, tuned: Path | None, steps: int | None, seed: int | None, data: str,
+    ctx: click.Context, /, *, trainer: str, preset: str, tuned: Path | None, steps: int | None, seed: int | None, data: str,
     ranks: int | None, device: str, checkpoint: Path | None, every: int, resume: bool, describe: bool, node: str,
     store: Path, as_json: bool,
 ) -> None:  # fmt: skip
@@ -51,17 +52,17 @@ def command(
         return
     kind = device_of(device)
     place = world(kind, ranks if ranks is not None else default_ranks(kind))
-    if training.needs_launcher(place):
-        ctx.exit(training.relaunch(sys.argv[1:], place))
-    settings = Settings(store=store, say=say, **({"node": node} if node else {}))
+    settings = Settings(store=store, say=say, node=node or socket.gethostname())
     request = training.TrainRequest(
         trainer=trainer, config=config, is_tuned=is_tuned, folder=checkpoint, every=every, resume=resume
     )
+    if training.needs_launcher(place):
+        ctx.exit(training.relaunch(request, sys.argv[1:], place))
     record = training.train(request, settings, place)
     if as_json and record.run:
         click.echo(json.dumps(encode(record)))
     if record.outcome is not Outcome.OK:
-        raise click.Abort
+        raise ProbeError(record.reason, hint="what was done is in the store; with --checkpoint, --resume continues")
 
 
 def _describe(trainer: str, config: object, *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from mi300bench.cli.autotune import job_options, job_of, print_tuned
+from mi300bench.cli.autotune import job_of, job_options, print_tuned, raise_for_failures
 from mi300bench.cli.options import measuring_options, settings_of
 from mi300bench.flow import evidence, tuning
 from mi300bench.store.reader import read_records
@@ -28,3 +28,4 @@ def command(*, confirm: bool, out: Path, as_json: bool, **options: Any) -> None:
         tuned = tuning.tune(job, records, settings, confirm=confirm)
     tuning.write(tuned.config, out)
     print_tuned(tuned.config, out, as_json=as_json)
+    raise_for_failures(tuned)

@@ -21,6 +21,7 @@ class AbstractDevice(abc.ABC):
     cache_bytes: int | None
     torch_name: str  # what torch calls it: "cpu", "cuda:3"
     backend: str  # the communication backend that fits
+    is_asynchronous: bool  # whether a call returns before its work is done
     ever_run: bool  # whether the authors have run this code path on such a device
 
     @property

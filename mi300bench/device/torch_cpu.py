@@ -28,6 +28,7 @@ class TorchCpu(AbstractDevice):
         self.cache_bytes = inventory.cpu_cache_bytes()
         self.torch_name = "cpu"
         self.backend = "gloo"
+        self.is_asynchronous = False
         self.ever_run = True
         self._flushed: torch.Tensor | None = None
 
@@ -49,7 +50,7 @@ class TorchCpu(AbstractDevice):
         return time.perf_counter_ns()
 
     def between(self, first: Any, second: Any) -> float:
-        return (second - first) * 1e-9
+        return float(second - first) * 1e-9
 
     def conditions(self) -> dict[str, Scalar]:
         return {

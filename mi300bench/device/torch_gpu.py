@@ -1,5 +1,6 @@
 """CUDA and ROCm under torch: one code path, since torch's ROCm build answers to ``torch.cuda``."""
 
+import contextlib
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,7 @@ class TorchGpu(AbstractDevice):
         self.cache_bytes = self._cache_bytes(properties)
         self.torch_name = f"cuda:{index}"
         self.backend = "nccl"
+        self.is_asynchronous = True
         self.ever_run = False
         self._flushed: torch.Tensor | None = None
 
@@ -93,15 +95,16 @@ class TorchGpu(AbstractDevice):
     def readings(self) -> dict[str, float]:
         """Return clock, power and temperature as the driver's library tells them, or what of them it tells."""
         found: dict[str, float] = {}
+        # NVML tells milliwatts, amdsmi watts; torch passes both on as they are.
         for name, read, scale in (
             ("clock_hz", torch.cuda.clock_rate, 1e6),
-            ("power_w", torch.cuda.power_draw, 1e-3),
+            ("power_w", torch.cuda.power_draw, 1.0 if self.is_rocm else 1e-3),
             ("temperature_c", torch.cuda.temperature, 1.0),
         ):
-            try:
+            # The two libraries raise types of their own, which are there only where the library is; a sensor that a
+            # partitioned or virtual GPU lacks must not cost a measurement.
+            with contextlib.suppress(Exception):
                 found[name] = float(read()) * scale
-            except (RuntimeError, ModuleNotFoundError, AssertionError, OSError):
-                continue
         return found
 
     def peak_memory(self, call: Callable[[], None]) -> float:

@@ -10,9 +10,7 @@ def ddp_keywords(tuned: TunedConfig) -> dict[str, object]:
     """Return the keyword arguments for DistributedDataParallel; empty where torch's default is kept."""
     caps = tuned.config.get("ddp", {}).get("bucket_cap_mb")
     if caps is None:
-        raise PlanError(
-            f"the config of {tuned.trainer} has no ddp.bucket_cap_mb to export", hint="tune it: mi300bench tune zaya1"
-        )
+        raise PlanError(f"the config of {tuned.trainer} has no ddp.bucket_cap_mb to export", hint="tune it: mi300bench tune zaya1")
     if caps == FRAMEWORK_DEFAULT:
         return {}
     return {"bucket_cap_mb_list": list(caps)} if isinstance(caps, list) else {"bucket_cap_mb": caps}
@@ -28,8 +26,8 @@ def to_python(tuned: TunedConfig) -> str:
     if tuned.confirmed is not None:
         ratio = tuned.confirmed.ratio
         lines.append(
-            f"# confirmed: {tuned.confirmed.verdict}, {ratio.mid:.3f} of the default's step "
-            f"({ratio.low:.3f} to {ratio.high:.3f}) on {tuned.confirmed.runs} fresh runs each"
+            f"# confirmed: {tuned.confirmed.candidate} MiB against the default: {tuned.confirmed.verdict}, "
+            f"{ratio.mid:.3f} of its step ({ratio.low:.3f} to {ratio.high:.3f}) on {tuned.confirmed.runs} fresh runs each"
         )
     else:
         lines.append("# not confirmed by fresh runs: mi300bench autotune does that")

@@ -7,7 +7,7 @@ curve is known there; its error is what leaving one point out would have cost.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 # A second piece must cut the relative error by this factor to be believed.
 WORTH_A_PIECE = 0.5
 FEWEST_POINTS = 3
+# Outside the measured range a prediction is trusted this many times less.
+BEYOND_RANGE = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class LinkModel:
     kink_bytes: float | None  # where the second straight piece starts
     errors: tuple[float, ...]
     evidence: tuple[str, ...]
+    concurrency: float = 1.0  # what two at once carry together, over what one does: 1 where one fills the link
 
     @property
     def typical_error(self) -> float:
@@ -63,7 +66,7 @@ class LinkModel:
         if not low <= message_bytes <= high:
             what = f"{self.op} among {self.ranks} ranks, message bytes"
             doubts = (OutOfRange(what=what, asked=message_bytes, low=low, high=high),)
-            error *= 3
+            error *= BEYOND_RANGE
         interval = Interval(low=value / (1 + error), mid=value, high=value * (1 + error))
         return Prediction(value=interval, evidence=self.evidence, doubts=doubts)
 
@@ -105,8 +108,17 @@ def _held_out(sizes: Array, seconds: Array) -> tuple[float, ...]:
     return tuple(float(error) for error in errors)
 
 
-def fit_link(groups: Sequence[Sequence[Measurement]]) -> LinkModel:
-    """Return the fit of one collective's points, each given as its passes; `RecordError` below three sizes."""
+def _concurrency(link: LinkModel, pairs: Sequence[Sequence[Measurement]]) -> float:
+    """Return the median gain of two at once over one after the other, from 1 (none) to 2 (free)."""
+    gains = [2 * link.seconds_of(p[0].work.message_bytes / 2) / stats.interval_of(p).mid for p in pairs]
+    return min(2.0, max(1.0, stats.typical(gains))) if gains else 1.0
+
+
+def fit_link(groups: Sequence[Sequence[Measurement]], *, pairs: Sequence[Sequence[Measurement]] = ()) -> LinkModel:
+    """Return the fit of one collective's points, each given as its passes; `RecordError` below three sizes.
+
+    `pairs` are points with two of them in flight, from which the concurrency comes.
+    """
     points: dict[float, tuple[float, list[str]]] = {}
     for passes in groups:
         size = passes[0].work.message_bytes
@@ -125,7 +137,7 @@ def fit_link(groups: Sequence[Sequence[Measurement]]) -> LinkModel:
             f"{record.probe}: the time does not grow with the size up to {sizes[-1]:.0f} bytes",
             hint="measure larger messages: mi300bench collectives --sizes 8:256M:x4",
         )
-    return LinkModel(
+    link = LinkModel(
         op=record.probe.removeprefix("collective."),
         ranks=record.world.ranks,
         backend=str(record.conditions.get("backend", "")),
@@ -136,5 +148,7 @@ def fit_link(groups: Sequence[Sequence[Measurement]]) -> LinkModel:
         knee_bytes=latency / slope,
         kink_bytes=kink,
         errors=_held_out(sizes, seconds),
-        evidence=tuple(identity for size in sizes for identity in points[size][1]),
+        evidence=tuple(identity for size in sizes for identity in points[size][1])
+        + tuple(r.id for passes in pairs for r in passes),
     )
+    return replace(link, concurrency=_concurrency(link, pairs))

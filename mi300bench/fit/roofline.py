@@ -86,9 +86,7 @@ def fit_memory(groups: Sequence[Sequence[Measurement]]) -> MemoryCurve:
     for passes in groups:
         work = passes[0].work
         seconds = stats.interval_of(passes).mid
-        rows.append(
-            (work.bytes_read + work.bytes_written, stats.bandwidth(work, seconds), [record.id for record in passes])
-        )
+        rows.append((work.bytes_read + work.bytes_written, stats.bandwidth(work, seconds), [record.id for record in passes]))
     rows.sort(key=lambda row: row[0])
     footprints, bandwidths = [row[0] for row in rows], [row[1] for row in rows]
     starts = staircase(np.log(np.array(bandwidths)))

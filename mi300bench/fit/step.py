@@ -1,19 +1,20 @@
 """A data-parallel training step, simulated from measured parts.
 
 While backward runs, gradients become ready; a full bucket is all-reduced. The backend has `lanes` of its
-own: on each lane a bucket first waits for the latency, then the buckets under way share the bandwidth.
+own: on each lane a bucket first waits for the latency, then the buckets under way share the bandwidth, which for two
+is the measured concurrency times that of one.
 Computation and communication slow each other by the measured factors while both run. The step ends when
 backward and the last bucket are done and the update has run. Exposed time is step minus computation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mi300bench import stats
 from mi300bench.errors import RecordError
-from mi300bench.fit.link import LinkModel
+from mi300bench.fit.link import BEYOND_RANGE, LinkModel
 from mi300bench.fit.overlap import OverlapModel
 from mi300bench.fit.packing import Caps, pack
 from mi300bench.schema.model import Interval, Prediction
@@ -73,9 +74,7 @@ def fit_timeline(passes: Sequence[Measurement]) -> Timeline:
             "the passes of the gradient timeline disagree on the order of gradients",
             hint="measure it again: the model or torch changed between the passes",
         )
-    ready = np.concatenate(
-        [np.array(record.series["ready_s"], dtype=float).reshape(-1, len(names)) for record in passes]
-    )
+    ready = np.concatenate([np.array(record.series["ready_s"], dtype=float).reshape(-1, len(names)) for record in passes])
     phases = {
         name: stats.typical([float(v) for record in passes for v in record.series[name]])
         for name in ("forward_s", "backward_s", "update_s")
@@ -104,6 +103,7 @@ def _run(
     backward_s: float,
     slow: tuple[float, float],
     lanes: int,
+    concurrency: float,
 ) -> tuple[float, list[float], list[float]]:
     """Return when all is done, and start and end of each bucket.
 
@@ -123,9 +123,8 @@ def _run(
         compute_rate = 1 / slow[0] if computing and sending else float(computing)
         send_rate = 1 / slow[1] if computing and sending else 1.0
         moving = sum(1 for s in sending if s.latency_left <= INSTANT_S)
-        steps = [
-            s.latency_left if s.latency_left > INSTANT_S else s.transfer_left * moving / send_rate for s in sending
-        ]
+        share = min(1.0, concurrency / moving) if moving else 1.0
+        steps = [s.latency_left if s.latency_left > INSTANT_S else s.transfer_left / (send_rate * share) for s in sending]
         if computing:
             goal = ready[waiting] if waiting < len(ready) and len(sending) < lanes else backward_s
             steps.append((min(max(goal, computed + INSTANT_S), backward_s) - computed) / compute_rate)
@@ -136,7 +135,7 @@ def _run(
             if s.latency_left > INSTANT_S:
                 s.latency_left -= passed
             else:
-                s.transfer_left -= passed * send_rate / moving
+                s.transfer_left -= passed * send_rate * share
         for s in [s for s in sending if s.latency_left <= INSTANT_S and s.transfer_left <= INSTANT_S]:
             ends[s.bucket] = now
             sending.remove(s)
@@ -171,7 +170,7 @@ class StepModel:
             parts.append((min(latency, whole), max(whole - latency, 0.0)))
         backward_s = max(timeline.backward_s * compute_factor, *ready)
         slow = (self.overlap.compute, self.overlap.collective)
-        done_s, starts, ends = _run(ready, parts, backward_s, slow, self.lanes)
+        done_s, starts, ends = _run(ready, parts, backward_s, slow, self.lanes, self.link.concurrency)
         step_s = (timeline.forward_s + timeline.update_s) * compute_factor + done_s
         return SimulatedStep(
             step_s=step_s,
@@ -185,14 +184,18 @@ class StepModel:
     def predict(self, caps: Caps) -> Prediction:
         """Return the seconds of a step, with the link's held-out error and the timeline's spread as bounds."""
         error, spread = self.link.typical_error, self.timeline.spread
-        at: Callable[[float, float], float] = lambda link, compute: (
-            self.simulate(  # noqa: E731
-                caps, link_factor=link, compute_factor=compute
-            ).step_s
-        )
-        mid = self.simulate(caps).step_s
+        sizes = [transfer.bytes for transfer in self.simulate(caps).transfers]
+        doubts = tuple(dict.fromkeys(doubt for size in sizes for doubt in self.link.predict(size).doubts))
+        if doubts:
+            error *= BEYOND_RANGE
+
+        def at(link_factor: float, compute_factor: float) -> float:
+            return self.simulate(caps, link_factor=link_factor, compute_factor=compute_factor).step_s
+
+        mid = at(1.0, 1.0)
         low, high = at(1 / (1 + error), 1 / (1 + spread)), at(1 + error, 1 + spread)
         return Prediction(
             value=Interval(low=min(low, mid), mid=mid, high=max(high, mid)),
             evidence=(*self.timeline.evidence, *self.link.evidence, *self.overlap.evidence),
+            doubts=doubts,
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mi300bench.errors import NodeError
-from mi300bench.flow import plans, trainers
+from mi300bench.flow import evidence, plans, trainers
 from mi300bench.flow.measure import measure, only_ok
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.tuning import Job, Tuned, tune
@@ -23,6 +23,8 @@ MEASURE_UNTIL, CONFIRM_UNTIL = 0.5, 0.93
 ONE_PASS_BELOW_S = 900.0
 
 MESSAGE_SIZES = (8, 1024, 16 * 1024, 128 * 1024, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
+# A single bucket of a large model is not measured whole; its prediction says that it is extrapolated.
+LARGEST_MESSAGE = 2 * GIB
 OVERLAP_SIZES = (4 * MIB, 32 * MIB)
 MEMORY_SIZES = (64 * 1024, 256 * 1024, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 SQUARES = (256, 512, 1024, 2048)
@@ -41,13 +43,14 @@ def needed_points(job: Job) -> list[Point]:
         )
     total = 4 * trainers.describe(job.trainer, job.config).total_elements
     sizes = [size for size in MESSAGE_SIZES if size < 2 * total] or [MESSAGE_SIZES[0]]
-    beyond = [] if sizes[-1] >= total else [total]
+    beyond = [] if sizes[-1] >= total else [min(total, LARGEST_MESSAGE)]
     hidden = job.config.model.hidden
     tokens = job.config.data.seq_len * job.config.data.micro_batch
     overlap_sizes = [size for size in OVERLAP_SIZES if size <= total] or [OVERLAP_SIZES[0]]
     return [
         plans.point(f"{job.trainer}.backward", job.params, job.world, stop=TIMELINE),
         *plans.collective_points(["all_reduce"], [*sizes, *beyond], [job.world], stop=LINK),
+        *plans.collective_points(["all_reduce"], overlap_sizes, [job.world], inflight=evidence.PAIR, stop=LINK),
         *plans.overlap_points(
             overlap_sizes, [(min(tokens, 4096), hidden, hidden)], job.world, dtype=job.config.precision, stop=QUICK
         ),
@@ -70,15 +73,16 @@ def machine_points(job: Job) -> list[Point]:
 
 def probing(job: Job, points: Sequence[Point], passes: int) -> Plan:
     """Return the plan of the measuring half."""
-    return plans.plan(
-        f"What does this machine do, as {job.trainer} {job.config.preset} needs it?", points, passes=passes
-    )
+    return plans.plan(f"What does this machine do, as {job.trainer} {job.config.preset} needs it?", points, passes=passes)
 
 
-def autotune(job: Job, settings: Settings, *, budget_s: float) -> Tuned:
-    """Measure, tune, confirm. Every record is in the store when this returns, or when it does not."""
+def autotune(job: Job, settings: Settings, *, budget_s: float, passes: int | None) -> Tuned:
+    """Measure, tune, confirm. Every record is in the store when this returns, or when it does not.
+
+    `passes` fresh processes for each point; None leaves it to the budget.
+    """
     start = time.monotonic()
-    passes = 1 if budget_s < ONE_PASS_BELOW_S else settings.passes
+    passes = passes or (1 if budget_s < ONE_PASS_BELOW_S else 3)
     plan = probing(job, [*needed_points(job), *machine_points(job)], passes)
     settings.say(f"measuring {len(plan.points)} points with {job.world.ranks} ranks and alone, {passes} pass(es)")
     measured = measure(plan, replace(settings, passes=passes, deadline=start + MEASURE_UNTIL * budget_s))
@@ -86,4 +90,5 @@ def autotune(job: Job, settings: Settings, *, budget_s: float) -> Tuned:
         settings.say(f"failed: {reason}")
     records = only_ok(measured, what="autotune")
     settings.say(f"measured {len(records)} points in {time.monotonic() - start:.0f} s; searching")
-    return tune(job, records, replace(settings, deadline=start + CONFIRM_UNTIL * budget_s))
+    tuned = tune(job, records, replace(settings, deadline=start + CONFIRM_UNTIL * budget_s))
+    return replace(tuned, failures=(*measured.tally.reasons, *tuned.failures))

@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from mi300bench.errors import RecordError
-from mi300bench.fit.link import LinkModel, fit_link
-from mi300bench.fit.overlap import OverlapModel, fit_overlap
+from mi300bench.fit.link import fit_link
+from mi300bench.fit.overlap import fit_overlap
 from mi300bench.fit.step import StepModel, fit_timeline
-from mi300bench.schema.record import Measurement, Scalar
+from mi300bench.schema.record import Measurement, Scalar, World
 from mi300bench.store.select import by_point, require_comparable, select
+
+# How many all-reduces at once the concurrency of a link is measured with.
+PAIR = 2
 
 
 def latest(records: Iterable[Measurement]) -> tuple[Measurement, ...]:
@@ -19,53 +22,51 @@ def latest(records: Iterable[Measurement]) -> tuple[Measurement, ...]:
     return tuple(record for record in chosen if record.run == newest[record.point])
 
 
-def groups(records: Iterable[Measurement], probe: str, ranks: int, **params: Scalar) -> list[Sequence[Measurement]]:
-    """Return the passes of each point of a probe."""
-    return list(by_point(select(records, probe, ranks=ranks, **params)).values())
+def groups(records: Iterable[Measurement], probe: str, world: World, **params: Scalar) -> list[Sequence[Measurement]]:
+    """Return the passes of each point of a probe in a world, measured without settings of its own."""
+    chosen = (r for r in select(records, probe, **params) if r.world == world and not r.environment)
+    return list(by_point(chosen).values())
 
 
-def link(records: Sequence[Measurement], ranks: int) -> LinkModel:
-    """Return the fit of the all-reduce among `ranks`."""
-    found = groups(records, "collective.all_reduce", ranks)
-    if not found:
-        raise RecordError(
-            f"the store has no all-reduce among {ranks} ranks",
-            hint=f"mi300bench collectives --ops all_reduce --sizes 8:256M:x4 --ranks {ranks}",
-        )
-    return fit_link(found)
+def step_model(records: Sequence[Measurement], trainer: str, world: World, **params: Scalar) -> StepModel:
+    """Return the model of a trainer's step from comparable records; `RecordError` says what is missing.
 
-
-def overlap(records: Sequence[Measurement], ranks: int) -> OverlapModel:
-    """Return the fit of the overlap among `ranks`."""
-    found = groups(records, "overlap", ranks)
-    if not found:
-        raise RecordError(
-            f"the store has no overlap of a collective with products among {ranks} ranks",
-            hint=f"mi300bench overlap --ranks {ranks}",
-        )
-    return fit_overlap(found)
-
-
-def step_model(records: Sequence[Measurement], trainer: str, ranks: int, **params: Scalar) -> StepModel:
-    """Return the model of a trainer's step from comparable records; `RecordError` says what is missing."""
-    timelines = groups(records, f"{trainer}.backward", ranks, **params)
-    if not timelines:
-        said = " ".join(f"{name}={value}" for name, value in params.items())
-        raise RecordError(
-            f"the store has no gradient timeline of {trainer} {said} among {ranks} ranks",
-            hint=f"mi300bench autotune {trainer} measures it, and so does: mi300bench sweep run {trainer}-timeline",
-        )
-    used = [
-        *[record for passes in timelines for record in passes],
-        *select(records, "collective.all_reduce", ranks=ranks),
-        *select(records, "overlap", ranks=ranks),
-    ]
+    Gradients travel as float32, so the all-reduce curve is that of float32.
+    """
+    place = f"among {world.ranks} ranks of {world.threads or 'default'} threads on {world.device}"
+    timelines = groups(records, f"{trainer}.backward", world, **params)
+    links = groups(records, "collective.all_reduce", world, dtype="float32", inflight=None)
+    pairs = groups(records, "collective.all_reduce", world, dtype="float32", inflight=PAIR)
+    overlaps = groups(records, "overlap", world)
+    said = " ".join(f"{name}={value}" for name, value in params.items())
+    for found, what, command in (
+        (
+            timelines,
+            f"gradient timeline of {trainer} {said}",
+            f"mi300bench autotune {trainer}, or sweep run {trainer}-timeline",
+        ),
+        (
+            links,
+            "float32 all-reduce",
+            f"mi300bench collectives --ops all_reduce --sizes 8:256M:x4 --ranks {world.ranks}",
+        ),
+        (overlaps, "overlap of a collective with products", f"mi300bench overlap --ranks {world.ranks}"),
+    ):
+        if not found:
+            raise RecordError(f"the store has no {what} {place}", hint=f"measure it: {command}")
+    used = [record for group in (timelines, links, pairs, overlaps) for passes in group for record in passes]
     require_comparable(used, what="the step model")
-    return StepModel(timeline=fit_timeline(timelines[0]), link=link(records, ranks), overlap=overlap(records, ranks))
+    return StepModel(timeline=fit_timeline(timelines[0]), link=fit_link(links, pairs=pairs), overlap=fit_overlap(overlaps))
 
 
 def doubts(records: Iterable[Measurement], identities: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct doubts of the records with these ids, as sentences."""
+    """Return the doubts of the records with these ids: one sentence a kind, and how many records share the kind."""
     wanted = set(identities)
-    found = [str(doubt) for record in records if record.id in wanted for doubt in record.doubts]
-    return tuple(dict.fromkeys(found))
+    kinds: dict[str, list[str]] = {}
+    for record in records:
+        if record.id in wanted:
+            for doubt in record.doubts:
+                kinds.setdefault(doubt.kind, []).append(str(doubt))
+    return tuple(
+        said[0] + (f" (This or alike in {len(said)} of {len(wanted)} records.)" if len(said) > 1 else "") for said in kinds.values()
+    )

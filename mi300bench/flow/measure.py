@@ -1,21 +1,22 @@
 """A plan into the store: one run file, resumed where it was left, every record kept whatever happens."""
 
+import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mi300bench.errors import ProbeError, RecordError
+from mi300bench.errors import PlanError, ProbeError
 from mi300bench.flow.settings import Settings
 from mi300bench.hw.inventory import take_inventory
-from mi300bench.runner.joined import JoinedWorker, is_joined
+from mi300bench.runner.joined import JoinedWorker, is_joined, require_joined
 from mi300bench.runner.launch import OpenWorker, ProcessWorker, Worker
 from mi300bench.runner.session import Provenance, Session, Tally
 from mi300bench.schema.plan import Plan
-from mi300bench.schema.record import Measurement, World
+from mi300bench.schema.record import Measurement, Outcome, World
 from mi300bench.store.reader import read_run
 from mi300bench.store.writer import RunWriter
 
@@ -39,8 +40,20 @@ def _newest_unfinished(settings: Settings, plan: Plan) -> Path | None:
     return None
 
 
+def _refuse_what_a_group_cannot(plan: Plan) -> None:
+    """Raise where a plan does not fit the group that an outside launcher made."""
+    if any(point.environment for point in plan.points):
+        raise PlanError(
+            "an environment of its own cannot be given to a group that runs already",
+            hint="set the variables for torchrun itself, or run without torchrun",
+        )
+    require_joined(tuple({point.world.ranks for point in plan.points}))
+    if os.environ["RANK"] != "0":
+        raise PlanError("this command measures alone and was started on every rank", hint="run it without torchrun")
+
+
 @contextmanager
-def workers(settings: Settings) -> Iterator[OpenWorker]:
+def workers(settings: Settings, plan: Plan) -> Iterator[OpenWorker]:
     """Give a function that opens workers: processes of our own, or this process's part of an outside group."""
     if not is_joined():
 
@@ -49,32 +62,29 @@ def workers(settings: Settings) -> Iterator[OpenWorker]:
 
         yield start
         return
-    joined: list[JoinedWorker] = []
-
-    def join(world: World, _environment: Mapping[str, str]) -> Worker:
-        if not joined:
-            joined.append(JoinedWorker(device=world.device, threads=world.threads, limit_s=settings.limit_s))
-        return joined[0]
-
+    first = plan.points[0].world
+    worker = JoinedWorker(device=first.device, threads=first.threads, limit_s=settings.limit_s)
     try:
-        yield join
+        yield lambda _world, _environment: worker
     finally:
-        for worker in joined:
-            worker.dismiss()
+        worker.dismiss()
 
 
-def measure(plan: Plan, settings: Settings, *, before_store: Callable[[Measurement], None] | None = None) -> Measured:
-    """Measure `plan` into the store. Records are on disk one by one; a Ctrl-C leaves the run to be resumed."""
+def _resumed(plan: Plan, settings: Settings) -> tuple[Path | None, tuple[Measurement, ...]]:
+    """Return the run file to continue and the records in it that need no repetition; (None, ()) to start anew."""
     path = _newest_unfinished(settings, plan) if settings.resume else None
-    earlier: tuple[Measurement, ...] = ()
-    done: set[tuple[str, int]] = set()
-    if path is not None:
-        run = read_run(path)
-        earlier, done = tuple(r for r in run.records if (r.point, r.pass_index) in run.done()), run.done()
-        settings.say(f"resuming {path}: {len(done)} of {len(plan.points) * plan.passes} measurements are there")
-    elif settings.resume:
-        settings.say("nothing to resume: there is no unfinished run of this plan; starting one")
-    header = {
+    if path is None:
+        if settings.resume:
+            settings.say("nothing to resume: there is no unfinished run of this plan; starting one")
+        return None, ()
+    run = read_run(path)
+    kept = tuple(record for record in run.records if (record.point, record.pass_index) in run.done())
+    settings.say(f"resuming {path}: {len(kept)} of {len(plan.points) * plan.passes} measurements are there")
+    return path, kept
+
+
+def _header(plan: Plan, settings: Settings) -> dict[str, Any]:
+    return {
         "plan": plan.key,
         "question": plan.question,
         "passes": plan.passes,
@@ -84,10 +94,34 @@ def measure(plan: Plan, settings: Settings, *, before_store: Callable[[Measureme
         "system": platform.platform(),
         "mi300bench": version("mi300bench"),
     }
-    with RunWriter(settings.store, node=settings.node, header=header, path=path) as writer:
-        node = take_inventory(node=settings.node)
-        records: list[Measurement] = []
-        total = len(plan.points) * plan.passes - len(done)
+
+
+def _provenance(run: str, settings: Settings) -> Provenance:
+    node = take_inventory(node=settings.node)
+    return Provenance(
+        run=run,
+        node=settings.node,
+        origin=settings.origin,
+        source=settings.source,
+        doubts=node.doubts,
+        conditions={
+            "numa_balancing": node.numa_balancing,
+            "governor": node.governor,
+            "load": round(node.busy_cores, 2),
+            "mi300bench": version("mi300bench"),
+        },
+    )
+
+
+def measure(plan: Plan, settings: Settings) -> Measured:
+    """Measure `plan` into the store. Records are on disk one by one; a Ctrl-C leaves the run to be resumed."""
+    if is_joined():
+        _refuse_what_a_group_cannot(plan)
+    path, earlier = _resumed(plan, settings)
+    done = {(record.point, record.pass_index) for record in earlier}
+    total = len(plan.points) * plan.passes - len(done)
+    records: list[Measurement] = []
+    with RunWriter(settings.store, node=settings.node, header=_header(plan, settings), path=path) as writer:
 
         def keep(record: Measurement) -> None:
             writer.write(record)
@@ -97,18 +131,11 @@ def measure(plan: Plan, settings: Settings, *, before_store: Callable[[Measureme
             if settings.progress is not None:
                 settings.progress(text, len(records), total)
 
-        with workers(settings) as open_worker:
+        with workers(settings, plan) as open_worker:
             session = Session(
                 open_worker=open_worker,
                 sink=keep,
-                provenance=Provenance(
-                    run=writer.run_id,
-                    node=settings.node,
-                    origin=settings.origin,
-                    source=settings.source,
-                    doubts=node.doubts,
-                    conditions=_node_conditions(asdict(node)),
-                ),
+                provenance=_provenance(writer.run_id, settings),
                 deadline=settings.deadline,
                 progress=progress,
             )
@@ -120,41 +147,29 @@ def measure(plan: Plan, settings: Settings, *, before_store: Callable[[Measureme
                     "the same command with --resume continues"
                 )
                 raise
-        if settings.progress is not None:
-            settings.progress("", len(records), total)
-        if tally.left_out == 0 and tally.failed == 0:
-            writer.finish(ok=tally.ok, wrong=tally.wrong)
-        elif tally.left_out:
+        progress("")
+        if tally.left_out:
             settings.say(f"the budget is used up: {tally.left_out} measurements were left out (--resume measures them)")
+        elif not tally.failed:
+            writer.finish(ok=tally.ok, wrong=tally.wrong)
         return Measured(run=writer.run_id, path=writer.path, records=(*earlier, *records), tally=tally)
-
-
-def _node_conditions(node: Mapping[str, Any]) -> dict[str, str | int | float | bool | None]:
-    return {
-        "numa_balancing": node["numa_balancing"],
-        "governor": node["governor"],
-        "load": round(node["busy_cores"], 2),
-        "mi300bench": version("mi300bench"),
-    }
 
 
 def require_all_ok(measured: Measured) -> None:
     """Raise `ProbeError` where a point failed or gave a wrong answer; everything is saved by then."""
-    tally = measured.tally
-    if tally.failed or tally.wrong:
-        shown = "; ".join(tally.reasons[:3]) + ("; ..." if len(tally.reasons) > 3 else "")
+    bad = [record for record in measured.records if record.outcome in (Outcome.FAILED, Outcome.WRONG_ANSWER)]
+    if bad:
+        shown = "; ".join(f"{r.probe} {dict(r.params)}: {r.reason}" for r in bad[:3]) + ("; ..." if len(bad) > 3 else "")
         raise ProbeError(
-            f"{tally.failed} failed and {tally.wrong} wrong of {tally.ok + tally.failed + tally.wrong} measurements: {shown}",
+            f"{len(bad)} of {len(measured.records)} measurements failed or gave a wrong answer: {shown}",
             hint=f"the rest is saved in {measured.path}; --resume measures what failed",
         )
 
 
 def only_ok(measured: Measured, *, what: str) -> tuple[Measurement, ...]:
-    """Return the records with a speed; `RecordError` where there is none."""
+    """Return the records with a speed; `ProbeError` where there is none."""
     good = tuple(record for record in measured.records if record.outcome == "ok")
     if not good:
-        reason = (
-            measured.tally.reasons[0] if measured.tally.reasons else "the budget was used up before the first point"
-        )
-        raise RecordError(f"{what}: no measurement succeeded ({reason})", hint="a larger --budget, or see the reason")
+        reason = measured.tally.reasons[0] if measured.tally.reasons else "the budget was used up before the first point"
+        raise ProbeError(f"{what}: no measurement succeeded ({reason})", hint="a larger --budget, or see the reason")
     return good

@@ -38,18 +38,21 @@ def point(
     )
 
 
-def plan(
-    question: str, points: Iterable[Point], *, passes: int, most: int = MOST_POINTS, interleaved: bool = False
-) -> Plan:
+def plan(question: str, points: Iterable[Point], *, passes: int, most: int = MOST_POINTS, interleaved: bool = False) -> Plan:
     """Return a plan; repeated points count once, too many are an error, never a silent part."""
     unique = tuple({p.key: p for p in points}.values())
     if not unique:
         raise PlanError("the plan has no point", hint="give at least one size, shape or operation")
     if len(unique) > most:
-        raise PlanError(
-            f"the plan has {len(unique)} points, more than {most}", hint="shorten an axis, or raise the limit"
-        )
+        raise PlanError(f"the plan has {len(unique)} points, more than {most}", hint="shorten an axis, or raise the limit")
     return Plan(question=question, points=unique, passes=passes, interleaved=interleaved)
+
+
+def _known(asked: Sequence[str], known: Sequence[str], what: str) -> None:
+    """Raise `PlanError` for the first of `asked` that is not `known`."""
+    for name in asked:
+        if name not in known:
+            raise PlanError(f"unknown {what} {name!r}", hint=f"one of {', '.join(known)}")
 
 
 def memory_points(
@@ -63,9 +66,8 @@ def memory_points(
     stop: Stop | None = None,
 ) -> list[Point]:
     """Return the points of bandwidth by pattern, size per array in bytes, and variant."""
-    unknown = [pattern for pattern in patterns if pattern not in PATTERNS]
-    if unknown:
-        raise PlanError(f"unknown pattern {unknown[0]!r}", hint=f"one of {', '.join(PATTERNS)}")
+    _known(patterns, PATTERNS, "pattern")
+    _known(variants, ("op", "compiled"), "variant")
     points = []
     for pattern, size, variant in itertools.product(patterns, sizes, variants):
         params: dict[str, Scalar] = {"bytes": size, "dtype": dtype, "variant": variant}
@@ -87,6 +89,7 @@ def gemm_points(
     stop: Stop | None = None,
 ) -> list[Point]:
     """Return the points of matrix products (M, N, K), K the reduction."""
+    _known(layouts, ("nn", "nt", "tn"), "layout")
     return [
         point(
             "gemm",
@@ -115,12 +118,18 @@ def model_products(gemms: Iterable[Gemm]) -> list[tuple[int, int, int, str]]:
 
 
 def model_gemm_points(
-    gemms: Iterable[Gemm], world: World, *, dtype: str, cache: str = "cold", stop: Stop | None = None
+    gemms: Iterable[Gemm],
+    world: World,
+    *,
+    dtype: str,
+    cache: str = "cold",
+    inputs: str = "normal",
+    stop: Stop | None = None,
 ) -> list[Point]:
     """Return the points of all products of a model's step."""
     points = []
     for m, n, k, layout in model_products(gemms):
-        points += gemm_points([(m, n, k)], world, layouts=[layout], dtypes=[dtype], cache=cache, stop=stop)
+        points += gemm_points([(m, n, k)], world, layouts=[layout], dtypes=[dtype], cache=cache, inputs=inputs, stop=stop)
     return points
 
 
@@ -130,14 +139,19 @@ def collective_points(
     worlds: Sequence[World],
     *,
     dtype: str = "float32",
+    inflight: int = 1,
     stop: Stop | None = None,
 ) -> list[Point]:
-    """Return the points of collectives of total size in bytes."""
-    unknown = [op for op in ops if op not in COLLECTIVES]
-    if unknown:
-        raise PlanError(f"unknown collective {unknown[0]!r}", hint=f"one of {', '.join(COLLECTIVES)}")
+    """Return the points of collectives of total size in bytes; several in flight at once are all_reduce's alone."""
+    _known(ops, COLLECTIVES, "collective")
+    several: dict[str, Scalar] = {"inflight": inflight} if inflight > 1 else {}
     return [
-        point(f"collective.{op}", {"bytes": size, "dtype": dtype}, world, stop=stop)
+        point(
+            f"collective.{op}",
+            {**several, "bytes": size, "dtype": dtype},
+            world,
+            stop=stop,
+        )
         for world, op, size in itertools.product(worlds, ops, sizes)
     ]
 

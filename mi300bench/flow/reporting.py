@@ -8,9 +8,7 @@ from mi300bench.schema.config import TunedConfig
 from mi300bench.store.reader import read_records
 
 
-def write_report(
-    store: Path, out: Path, *, tuned: TunedConfig | None, node: str, warn: Callable[[str], None]
-) -> None:
+def write_report(store: Path, out: Path, *, tuned: TunedConfig | None, node: str, warn: Callable[[str], None]) -> None:
     """Write the report of `store` (of one node, where given) to `out`, whole or not at all."""
     from mi300bench_reports.page import build
     from mi300bench_reports.render import render
@@ -18,7 +16,8 @@ def write_report(
     records = tuple(r for r in read_records(store, warn=warn) if node in ("", r.node))
     if not records:
         raise RecordError(
-            f"the store {store} holds no record{f' of node {node!r}' if node else ''}", hint="measure first: mi300bench hbm"
+            f"the store {store} holds no record{f' of node {node!r}' if node else ''}",
+            hint="measure first: mi300bench hbm",
         )
     text = render(build(records, tuned))
     partial = out.with_name(out.name + ".partial")

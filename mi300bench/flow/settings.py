@@ -33,9 +33,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.node):
-            raise PlanError(
-                f"the node name {self.node!r} cannot be a folder", hint="letters, digits, dot, dash and underscore"
-            )
+            raise PlanError(f"the node name {self.node!r} cannot be a folder", hint="letters, digits, dot, dash and underscore")
         if self.origin is Origin.EMULATED and not self.source:
             raise PlanError("an emulated machine needs a description", hint='--source "two namespaces, 1 gbit/s"')
         if self.passes < 1:

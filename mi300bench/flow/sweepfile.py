@@ -10,6 +10,7 @@ from typing import Any
 from mi300bench.errors import PlanError
 from mi300bench.flow import plans
 from mi300bench.flow.world import world as make_world
+from mi300bench.probes.catalog import entry
 from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.schema.record import Scalar
 from mi300bench.units import dtype_name, parse_size
@@ -52,14 +53,36 @@ def read(path: Path, *, device: str, default_ranks: int, passes: int) -> Plan:
         document = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
         raise PlanError(f"{path} cannot be read: {cause}", hint="see sweeps/hbm.toml for the form") from cause
-    head = document.get("sweep", {})
+    head = _table(document.get("sweep", {}), path, "[sweep]")
     if not head.get("question"):
         raise PlanError(f"{path} states no question", hint='[sweep] question = "What does ...?"')
+    most = _count(head.get("max_points", DEFAULT_MOST_POINTS), path, "max_points")
+    asked_passes = _count(head.get("passes", passes), path, "passes")
     points: list[Point] = []
     for table in document.get("probe", []):
-        points += _points(table, path, device=device, default_ranks=default_ranks)
-    most = head.get("max_points", DEFAULT_MOST_POINTS)
-    return plans.plan(head["question"], points, passes=head.get("passes", passes), most=most)
+        points += _points(_table(table, path, "[[probe]]"), path, device=device, default_ranks=default_ranks)
+    return plans.plan(str(head["question"]), points, passes=asked_passes, most=most)
+
+
+def _table(value: Any, path: Path, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise PlanError(f"{path}: {where} is {value!r}, not a table", hint="see sweeps/hbm.toml for the form")
+    return value
+
+
+def _count(value: Any, path: Path, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise PlanError(f"{path}: {name} is {value!r}, not a positive whole number", hint=f"{name} = 3")
+    return value
+
+
+def question(path: Path) -> str:
+    """Return the question of a sweep file, or why it has none that can be read."""
+    try:
+        head = tomllib.loads(path.read_text()).get("sweep")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
+        return f"cannot be read: {cause}"
+    return str(head.get("question", "")) if isinstance(head, Mapping) else "states no question"
 
 
 def _points(table: Mapping[str, Any], path: Path, *, device: str, default_ranks: int) -> list[Point]:
@@ -70,22 +93,21 @@ def _points(table: Mapping[str, Any], path: Path, *, device: str, default_ranks:
             hint="known: name, axes, params, env, stop, ranks",
         )
     try:
-        stop = Stop(**table.get("stop", {}))
+        stop = Stop(**_table(table.get("stop", {}), path, "stop"))
     except TypeError as cause:
-        raise PlanError(
-            f"{path}: stop: {cause}", hint="relative_ci, min_samples, max_seconds, warmup_seconds"
-        ) from cause
-    axes = {name: _axis(name, value) for name, value in table.get("axes", {}).items()}
-    fixed = {name: _value(name, value) for name, value in table.get("params", {}).items()}
-    ranks = table.get("ranks", default_ranks if plans.entry(table["name"]).ranks > 1 else 1)
-    worlds = [make_world(device, count) for count in (ranks if isinstance(ranks, list) else [ranks])]
+        raise PlanError(f"{path}: stop: {cause}", hint="relative_ci, min_samples, max_seconds, warmup_seconds") from cause
+    axes = {name: _axis(name, value) for name, value in _table(table.get("axes", {}), path, "axes").items()}
+    fixed = {name: _value(name, value) for name, value in _table(table.get("params", {}), path, "params").items()}
+    ranks = table.get("ranks", default_ranks if entry(table["name"]).ranks > 1 else 1)
+    counts = [_count(count, path, "ranks") for count in (ranks if isinstance(ranks, list) else [ranks])]
+    worlds = [make_world(device, count) for count in counts]
     return [
         plans.point(
             table["name"],
             fixed | dict(zip(axes, values, strict=True)),
             one_world,
             stop=stop,
-            environment={key: str(value) for key, value in table.get("env", {}).items()},
+            environment={key: str(value) for key, value in _table(table.get("env", {}), path, "env").items()},
         )
         for one_world in worlds
         for values in itertools.product(*axes.values())
@@ -97,12 +119,10 @@ def _axis(name: str, value: Any) -> Sequence[Scalar]:
     if isinstance(value, Mapping):
         try:
             low, high, times = _value(name, value["from"]), _value(name, value["to"]), value["times"]
-            if not (isinstance(low, int) and isinstance(high, int) and isinstance(times, int) and times > 1):
-                raise PlanError(f"the axis {name} needs whole from and to, and times over 1", hint="times = 2")
+            if not (isinstance(low, int) and isinstance(high, int) and isinstance(times, int) and low > 0 and times > 1):
+                raise PlanError(f"the axis {name} needs whole, positive from and to, and times over 1", hint="times = 2")
         except KeyError as cause:
-            raise PlanError(
-                f"the axis {name} has no {cause}", hint="write { from = .., to = .., times = .. }"
-            ) from cause
+            raise PlanError(f"the axis {name} has no {cause}", hint="write { from = .., to = .., times = .. }") from cause
         values = [low]
         while values[-1] * times <= high:
             values.append(values[-1] * times)

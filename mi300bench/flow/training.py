@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mi300bench.errors import PlanError
 from mi300bench.flow import trainers
 from mi300bench.flow.settings import Settings
 from mi300bench.hw.inventory import take_inventory
-from mi300bench.runner.joined import is_joined
+from mi300bench.runner.joined import is_joined, launched_ranks
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.record import Measurement, World, short_hash
 from mi300bench.store.writer import RunWriter
@@ -29,9 +30,7 @@ class TrainRequest:
     resume: bool
 
 
-def resolve(
-    trainer: str, *, preset: str, tuned: Path | None, steps: int | None, data: str, seed: int | None
-) -> tuple[Any, bool]:
+def resolve(trainer: str, *, preset: str, tuned: Path | None, steps: int | None, data: str, seed: int | None) -> tuple[Any, bool]:
     """Return the trainer's config, and whether it was tuned: a tuned file is the whole config, a preset the start of one."""
     is_tuned = tuned is not None
     if tuned is not None:
@@ -46,13 +45,21 @@ def resolve(
     return config, is_tuned
 
 
-def relaunch(arguments: Sequence[str], world: World) -> int:
-    """Run the same command once a rank under torch's elastic launcher; return its exit status."""
+def relaunch(request: TrainRequest, arguments: Sequence[str], world: World) -> int:
+    """Run the same command once a rank under torch's elastic launcher; return its exit status.
+
+    Text and checkpoint are looked at here first, where a mistake is one message and not one a rank. Ctrl-C reaches the
+    launcher too, which lets the ranks finish their step and save; it is waited for.
+    """
+    trainers.module(request.trainer, "train").preflight(request.config, folder=request.folder if request.resume else None)
     threads = {"OMP_NUM_THREADS": str(world.threads)} if world.threads else {}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world.ranks}"]
-    return subprocess.run(
-        [*command, "-m", "mi300bench.cli", *arguments], env={**os.environ, **threads}, check=False
-    ).returncode
+    launcher = subprocess.Popen([*command, "-m", "mi300bench.cli", *arguments], env={**os.environ, **threads})
+    try:
+        return launcher.wait()
+    except KeyboardInterrupt:
+        launcher.wait()
+        raise
 
 
 def needs_launcher(world: World) -> bool:
@@ -62,13 +69,30 @@ def needs_launcher(world: World) -> bool:
 
 def train(request: TrainRequest, settings: Settings, world: World) -> Measurement:
     """Train in this process (one rank of a group, or alone) and store the record; rank 0 writes it."""
+    if is_joined() and launched_ranks() != world.ranks:
+        raise PlanError(
+            f"--ranks {world.ranks} was asked for, the launcher made {launched_ranks()} ranks", hint="leave --ranks out"
+        )
     main = trainers.module(request.trainer, "train").main
+    parts = {
+        "kind": world.device,
+        "threads": world.threads,
+        "say": settings.say,
+        "is_tuned": request.is_tuned,
+        "folder": request.folder,
+        "every": request.every,
+        "resume": request.resume,
+    }
+    if is_joined() and os.environ["RANK"] != "0":
+        record: Measurement = main(request.config, sink=lambda _: None, **parts)
+        return record
+    node = take_inventory(node=settings.node)
+    header = {"question": f"a run of {request.trainer}", "plan": "", "passes": 1, "points": 1}
     kept: list[Measurement] = []
+    # Opened before the first step: a store that cannot be written is not found out after hours of training.
+    with RunWriter(settings.store, node=settings.node, header=header) as writer:
 
-    def keep(record: Measurement) -> None:
-        node = take_inventory(node=settings.node)
-        header = {"question": f"a run of {request.trainer}", "plan": "", "passes": 1, "points": 1}
-        with RunWriter(settings.store, node=settings.node, header=header) as writer:
+        def keep(record: Measurement) -> None:
             complete = replace(
                 record,
                 id=short_hash([writer.run_id, record.probe, record.started_at]),
@@ -79,19 +103,9 @@ def train(request: TrainRequest, settings: Settings, world: World) -> Measuremen
                 source=settings.source,
                 doubts=(*record.doubts, *node.doubts),
             )
+            kept.append(complete)
             writer.write(complete)
             writer.finish()
-            kept.append(complete)
 
-    record: Measurement = main(
-        request.config,
-        kind=world.device,
-        threads=world.threads,
-        sink=keep,
-        say=settings.say,
-        is_tuned=request.is_tuned,
-        folder=request.folder,
-        every=request.every,
-        resume=request.resume,
-    )
-    return kept[0] if kept else record
+        main(request.config, sink=keep, **parts)
+    return kept[0]

@@ -23,14 +23,25 @@ def rocm_gpus(root: Path = Path("/")) -> int:
     """Return how many GPUs the amdgpu driver lists."""
     count = 0
     for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
-        words = [line.split() for line in path.read_text().splitlines()]
+        try:
+            words = [line.split() for line in path.read_text().splitlines()]
+        except OSError:  # a GPU that this container was not given
+            continue
         count += any(word[0] == "simd_count" and word[1] != "0" for word in words if len(word) == 2)
+    return _visible(count, "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
+
+
+def _visible(count: int, *variables: str) -> int:
+    """Return how many of `count` GPUs the environment leaves visible."""
+    for name in variables:
+        if name in os.environ:
+            count = min(count, len([part for part in os.environ[name].split(",") if part.strip() not in ("", "-1")]))
     return count
 
 
 def cuda_gpus(root: Path = Path("/")) -> int:
     """Return how many GPUs the NVIDIA driver lists."""
-    return len(list(root.glob("proc/driver/nvidia/gpus/*")))
+    return _visible(len(list(root.glob("proc/driver/nvidia/gpus/*"))), "CUDA_VISIBLE_DEVICES")
 
 
 def cores() -> int:
@@ -46,8 +57,8 @@ def default_ranks(device: str) -> int:
     return max(1, gpus()) if gpus else min(MOST_CPU_RANKS, cores())
 
 
-def world(device: str, ranks: int) -> World:
-    """Return a world of `ranks`; on a CPU the cores are shared out between them."""
+def world(device: str, ranks: int, *, launcher: str = "") -> World:
+    """Return a world of `ranks`; on a CPU the cores are shared out between them, unless a launcher spreads the ranks."""
     if device not in KINDS:
         raise PlanError(f"unknown device {device!r}", hint=f"one of {', '.join(KINDS)}")
     if ranks < 1:
@@ -55,7 +66,7 @@ def world(device: str, ranks: int) -> World:
     gpus = {"rocm": rocm_gpus, "cuda": cuda_gpus}.get(device)
     if gpus is not None:
         found = gpus()
-        if ranks > found and not is_joined():
+        if ranks > found and not is_joined() and not launcher:
             raise NodeError(f"{ranks} ranks need as many GPUs, this node has {found}", hint=f"--ranks {found or 1}")
         return World(device=device, ranks=ranks)
     return World(device=device, ranks=ranks, threads=max(1, cores() // ranks))

@@ -113,9 +113,7 @@ def _amd_smi(arguments: Sequence[str]) -> Any:
     if program is None:
         return None
     try:
-        answer = subprocess.run(
-            [program, *arguments, "--json"], capture_output=True, timeout=30, check=False, text=True
-        )
+        answer = subprocess.run([program, *arguments, "--json"], capture_output=True, timeout=30, check=False, text=True)
         return json.loads(answer.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None
@@ -129,7 +127,9 @@ def read_amd_smi(static: Any) -> tuple[Mapping[str, Any], ...]:
     entries = static.get("gpu_data", []) if isinstance(static, dict) else static
     gpus = []
     for entry in entries if isinstance(entries, list) else []:
-        asic, partition, limit = (entry.get(key) or {} for key in ("asic", "partition", "limit"))
+        if not isinstance(entry, dict):
+            continue
+        asic, partition, limit = (_section(entry, key) for key in ("asic", "partition", "limit"))
         gpus.append(
             {
                 "gpu": entry.get("gpu"),
@@ -141,6 +141,12 @@ def read_amd_smi(static: Any) -> tuple[Mapping[str, Any], ...]:
             }
         )
     return tuple(gpus)
+
+
+def _section(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a section without what is not told: amd-smi writes N/A for a value, or for a whole section."""
+    found = entry.get(key)
+    return {name: value for name, value in found.items() if value != "N/A"} if isinstance(found, dict) else {}
 
 
 def take_inventory(*, node: str = "", root: Path = Path("/")) -> Inventory:

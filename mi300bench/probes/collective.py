@@ -5,7 +5,7 @@ a sample depend on each other (a broadcast's root rotates, a send is answered), 
 holds as many latencies. gloo's own reduce_scatter is an all-reduce and a copy; there it is built from an
 all_to_all and a local sum.
 
-params: bytes, dtype
+params: bytes, dtype, and for all_reduce inflight: how many of them are under way at once (1), as buckets are
 """
 
 import abc
@@ -17,6 +17,9 @@ import torch.distributed as dist
 
 from mi300bench.schema.probe import AbstractProbe, Seat
 from mi300bench.schema.record import Scalar, Work
+
+# The answer of larger messages is checked on this many elements, because the expected values need memory too.
+MOST_CHECKED = 2**26
 
 
 class AbstractCollective(AbstractProbe):
@@ -34,18 +37,33 @@ class AbstractCollective(AbstractProbe):
         return Work(message_bytes=self.elements * self.dtype.itemsize)
 
     def pattern(self, rank: int, elements: int) -> torch.Tensor:
-        """Return small whole numbers that tell ranks and positions apart, exact in every dtype."""
-        values = torch.arange(elements) % 5 + rank + 1
-        return values.to(device=self.seat.device.torch_name, dtype=self.dtype)
+        """Return whole numbers from 0 to 2 that tell neighbouring ranks and positions apart.
+
+        Their sum over up to 64 ranks is exact in bfloat16, whose whole numbers end at 256.
+        """
+        values = torch.arange(elements, dtype=torch.int32, device=self.seat.device.torch_name)
+        return values.add_(rank).remainder_(3).to(self.dtype)
+
+    def summed(self, elements: int) -> torch.Tensor:
+        """Return the sum of all ranks' patterns."""
+        total = self.pattern(0, elements)
+        for rank in range(1, self.seat.ranks):
+            total += self.pattern(rank, elements)
+        return total
 
     def prepare(self) -> None:
         """Allocate the input and the output."""
         self.whole = self.pattern(self.seat.rank, self.elements)
         self.mine = self.pattern(self.seat.rank, self.part)
 
+    @property
+    def checked_part(self) -> int:
+        """Return the elements of a part that `answer` uses: the whole of it, as long as it is not huge."""
+        return min(int(self.part), MOST_CHECKED // self.seat.ranks)
+
     @abc.abstractmethod
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run the operation on fresh input; return what came out and what should have."""
+        """Run the operation on fresh input of `checked_part` elements a rank; return what came out and what should have."""
 
     def check(self) -> str:
         seen, expected = self.answer()
@@ -60,15 +78,22 @@ class AllReduce(AbstractCollective):
     def prepare(self) -> None:
         super().prepare()
         self.op = dist.ReduceOp.AVG if self.seat.device.backend == "nccl" else dist.ReduceOp.SUM
+        self.others = [self.whole.clone() for _ in range(int(str(self.params.get("inflight", 1))) - 1)]
+
+    def work(self) -> Work:
+        return Work(message_bytes=super().work().message_bytes * (1 + len(self.others)))
 
     def call(self) -> None:
+        pending = [dist.all_reduce(other, op=self.op, async_op=True) for other in self.others]
         dist.all_reduce(self.whole, op=self.op)
+        for each in pending:
+            each.wait()
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        seen = self.pattern(self.seat.rank, self.elements)
+        size = self.checked_part * self.seat.ranks
+        seen = self.pattern(self.seat.rank, size)
         dist.all_reduce(seen)
-        expected = sum(self.pattern(rank, self.elements) for rank in range(self.seat.ranks))
-        return seen, torch.as_tensor(expected)
+        return seen, self.summed(size)
 
 
 @final
@@ -79,8 +104,11 @@ class AllGather(AbstractCollective):
         dist.all_gather_into_tensor(self.whole, self.mine)
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        dist.all_gather_into_tensor(self.whole, self.pattern(self.seat.rank, self.part))
-        return self.whole, torch.cat([self.pattern(rank, self.part) for rank in range(self.seat.ranks)])
+        parts = [self.pattern(rank, self.checked_part) for rank in range(self.seat.ranks)]
+        expected = torch.cat(parts)
+        seen = torch.empty_like(expected)
+        dist.all_gather_into_tensor(seen, parts[self.seat.rank])
+        return seen, expected
 
 
 @final
@@ -92,17 +120,21 @@ class ReduceScatter(AbstractCollective):
         self.received = torch.empty_like(self.whole)
 
     def call(self) -> None:
+        self._reduce_scatter(self.mine, self.whole, self.received)
+
+    def _reduce_scatter(self, mine: torch.Tensor, whole: torch.Tensor, received: torch.Tensor) -> None:
         if self.seat.device.backend == "gloo":
-            dist.all_to_all_single(self.received, self.whole)
-            torch.sum(self.received.view(self.seat.ranks, -1), dim=0, out=self.mine)
+            dist.all_to_all_single(received, whole)
+            torch.sum(received.view(self.seat.ranks, -1), dim=0, out=mine)
         else:
-            dist.reduce_scatter_tensor(self.mine, self.whole)
+            dist.reduce_scatter_tensor(mine, whole)
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        self.whole = self.pattern(self.seat.rank, self.elements)
-        self.call()
-        summed = torch.as_tensor(sum(self.pattern(rank, self.elements) for rank in range(self.seat.ranks)))
-        return self.mine, summed.view(self.seat.ranks, -1)[self.seat.rank]
+        size = self.checked_part * self.seat.ranks
+        whole = self.pattern(self.seat.rank, size)
+        seen = torch.empty_like(whole[: self.checked_part])
+        self._reduce_scatter(seen, whole, torch.empty_like(whole))
+        return seen, self.summed(size).view(self.seat.ranks, -1)[self.seat.rank]
 
 
 @final
@@ -117,9 +149,12 @@ class AllToAll(AbstractCollective):
         dist.all_to_all_single(self.received, self.whole)
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        self.call()
-        sent = [self.pattern(rank, self.elements).view(self.seat.ranks, -1) for rank in range(self.seat.ranks)]
-        return self.received, torch.cat([parts[self.seat.rank] for parts in sent])
+        size = self.checked_part * self.seat.ranks
+        sent = [self.pattern(rank, size).view(self.seat.ranks, -1) for rank in range(self.seat.ranks)]
+        expected = torch.cat([parts[self.seat.rank] for parts in sent])
+        seen = torch.empty_like(expected)
+        dist.all_to_all_single(seen, sent[self.seat.rank].flatten())
+        return seen, expected
 
 
 @final
@@ -136,10 +171,10 @@ class Broadcast(AbstractCollective):
         self._turn += 1
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        root = self.seat.ranks - 1
-        seen = self.pattern(self.seat.rank, self.elements)
+        root, size = self.seat.ranks - 1, self.checked_part * self.seat.ranks
+        seen = self.pattern(self.seat.rank, size)
         dist.broadcast(seen, src=root)
-        return seen, self.pattern(root, self.elements)
+        return seen, self.pattern(root, size)
 
 
 @final
@@ -167,8 +202,9 @@ class SendRecv(AbstractCollective):
             dist.recv(array, src=partner)
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        seen = self.pattern(self.seat.rank, self.elements)
+        size = self.checked_part * self.seat.ranks
+        seen = self.pattern(self.seat.rank, size)
         self._exchange(seen, even_sends=True)
         partner = self.seat.rank ^ 1
         is_receiver = self.seat.rank % 2 == 1 and partner < self.seat.ranks
-        return seen, self.pattern(partner if is_receiver else self.seat.rank, self.elements)
+        return seen, self.pattern(partner if is_receiver else self.seat.rank, size)

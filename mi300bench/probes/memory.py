@@ -61,7 +61,7 @@ class AbstractStream(AbstractProbe):
     @property
     def array_bytes(self) -> int:
         """Return the bytes of one array."""
-        return self.elements * self.dtype.itemsize
+        return int(self.elements * self.dtype.itemsize)
 
     def work(self) -> Work:
         return Work(bytes_read=self.reads * self.array_bytes, bytes_written=self.writes * self.array_bytes)

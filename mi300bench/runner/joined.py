@@ -4,6 +4,7 @@ Every rank runs the same command. Rank 0 is the session and takes part itself; t
 """
 
 import os
+import time
 from typing import Any, final
 
 from mi300bench.device.open import open_torch_device
@@ -13,6 +14,9 @@ from mi300bench.runner.rank import Rank, join_world
 from mi300bench.runner.worker import Message, describe_failure, node_facts, point_from_message, point_to_message
 from mi300bench.schema.plan import Point
 from mi300bench.schema.record import Measurement
+
+# What rank 0 gets to record a failure of another rank.
+FAREWELL_S = 5.0
 
 
 def is_joined() -> bool:
@@ -39,8 +43,9 @@ class JoinedWorker:
         """Return this process's rank."""
         return self._rank.group.rank
 
-    def measure(self, point: Point) -> Measurement:
-        """Return the record of `point`, measured by all ranks."""
+    def measure(self, point: Point, *, within_s: float | None = None) -> Measurement:
+        """Return the record of `point`, measured by all ranks. The group's own limit holds, not `within_s`."""
+        del within_s
         if self._broken:
             raise WorkerLost(f"the group ended earlier: {self._broken}")
         if point.world.ranks != self._rank.group.ranks:
@@ -62,7 +67,12 @@ class JoinedWorker:
     def follow(self) -> None:
         """As a rank other than 0: measure what rank 0 says until it says stop."""
         while "stop" not in (message := self._rank.group.agree(None)):
-            self._rank.measure(point_from_message(message["point"]))
+            try:
+                self._rank.measure(point_from_message(message["point"]))
+            except Exception:
+                # The launcher ends rank 0 as soon as this process is gone; rank 0 first writes down what happened.
+                time.sleep(FAREWELL_S)
+                raise
 
     def dismiss(self) -> None:
         """As rank 0: let the others end."""

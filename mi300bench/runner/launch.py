@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from mi300bench.errors import NodeError
+from mi300bench.errors import NodeError, PlanError
 from mi300bench.runner.worker import Message, point_to_message
 from mi300bench.schema.codec import decode
 from mi300bench.schema.plan import Point
@@ -41,7 +41,7 @@ class PointFailed(Exception):
 class Worker(Protocol):
     """Measures points, one at a time."""
 
-    def measure(self, point: Point) -> Measurement: ...
+    def measure(self, point: Point, *, within_s: float | None = None) -> Measurement: ...
 
     def describe(self) -> Message: ...
 
@@ -93,9 +93,7 @@ class _Rank:
 class ProcessWorker:
     """The ranks of one world in processes of their own."""
 
-    def __init__(
-        self, world: World, environment: Mapping[str, str], *, launcher: str = "", limit_s: float = 300.0
-    ) -> None:
+    def __init__(self, world: World, environment: Mapping[str, str], *, launcher: str = "", limit_s: float = 300.0) -> None:
         self._world = world
         self._limit_s = limit_s
         self._folder = tempfile.TemporaryDirectory(prefix="mi300bench-")
@@ -108,25 +106,34 @@ class ProcessWorker:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._ranks: list[_Rank] = []
         threads = {"OMP_NUM_THREADS": str(world.threads)} if world.threads else {}
+        self._is_busy = False
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                _command(world, launcher, folder / "socket", limit_s),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **threads, **environment},
-                start_new_session=True,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    _command(world, launcher, folder / "socket", limit_s),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env={**os.environ, **threads, **_meeting_place(launcher), **environment},
+                    start_new_session=True,
+                )
+            except (OSError, ValueError) as cause:
+                self._close_lines()
+                raise PlanError(f"the ranks cannot be started: {cause}", hint="look at --launch") from cause
         try:
             self._wait_for("ready", START_LIMIT_S, "starting")
         except BaseException:
             self.close()
             raise
 
-    def measure(self, point: Point) -> Measurement:
-        """Return the record of `point`; `PointFailed` or `WorkerLost` otherwise."""
+    def measure(self, point: Point, *, within_s: float | None = None) -> Measurement:
+        """Return the record of `point`; `PointFailed` or `WorkerLost` otherwise. `within_s` shortens the limit."""
+        self._is_busy = True
         self._say({"point": point_to_message(point)})
-        return decode(self._wait_for("record", self._limit_s, f"measuring {point.probe}"))
+        limit_s = self._limit_s if within_s is None else min(self._limit_s, within_s)
+        answer = self._wait_for("record", limit_s, f"measuring {point.probe}")
+        self._is_busy = False
+        return decode(answer)
 
     def describe(self) -> Message:
         """Return what the framework says of the device."""
@@ -137,17 +144,21 @@ class ProcessWorker:
     def close(self) -> None:
         """End the ranks: ask, then terminate, then kill."""
         if self._process.poll() is None:
-            with contextlib.suppress(OSError, StopIteration):
+            with contextlib.suppress(WorkerLost, StopIteration):
                 self._say({"stop": True})
-            self._end()
+        self._end(is_polite=not self._is_busy)
+        self._close_lines()
+
+    def _close_lines(self) -> None:
         for rank in self._ranks:
             rank.connection.close()
         self._selector.close()
         self._listener.close()
         self._folder.cleanup()
 
-    def _end(self) -> None:
-        for sign in (None, signal.SIGTERM, signal.SIGKILL):
+    def _end(self, *, is_polite: bool) -> None:
+        """End launcher and ranks. A busy rank does not hear a polite word, so it is not waited for."""
+        for sign in (None, signal.SIGTERM, signal.SIGKILL) if is_polite else (signal.SIGTERM, signal.SIGKILL):
             if sign is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, sign)
@@ -193,7 +204,7 @@ class ProcessWorker:
         if messages is None:
             self._selector.unregister(rank.connection)
             name = f"rank {rank.number} (pid {rank.pid} on {rank.host})" if rank.pid else "a rank"
-            raise WorkerLost(f"{name} ended while {doing} ({self._exit_text()})")
+            raise WorkerLost(f"{name} ended while {doing} ({self._exit_text(rank.pid)})")
         for message in messages:
             if "hello" in message:
                 rank.number, rank.pid, rank.host = message["hello"], message["pid"], message["host"]
@@ -207,22 +218,38 @@ class ProcessWorker:
         said = message["failed"] if self._world.ranks == 1 else f"rank {message['rank']}: {message['failed']}"
         if message.get("node"):
             raise NodeError(said, hint="mi300bench node shows what is here")
-        raise PointFailed(said) if message["usable"] else WorkerLost(said)
+        if message["usable"]:
+            self._is_busy = False
+            raise PointFailed(said)
+        raise WorkerLost(said)
 
-    def _exit_text(self) -> str:
-        """Return how the launcher or the rank ended, as far as its exit status and its log tell."""
+    def _exit_text(self, pid: int = 0) -> str:
+        """Return how the rank `pid`, or else the launcher, ended, as far as exit status and log tell."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=3.0)
         with contextlib.suppress(OSError):
             text = self._log.read_text(errors="replace")
-            codes = re.findall(r"exitcode\s*:\s*(-?\d+)", text)
-            if codes:
-                return _status(int(codes[0]))
+            codes = {int(p): int(code) for code, p in re.findall(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)", text)}
+            if pid in codes or (codes and not pid):
+                return _status(codes.get(pid, next(iter(codes.values()))))
             if self._process.returncode is None or self._process.returncode > 0:
                 lines = [line.strip() for line in text.splitlines() if line.strip()]
                 if lines:
                     return lines[-1][:300]
         return _status(self._process.returncode)
+
+
+def _meeting_place(launcher: str) -> dict[str, str]:
+    """Return where ranks meet that a launcher such as srun starts bare; torchrun tells its own ranks otherwise.
+
+    Rank 0 runs on this machine, since it talks with the session.
+    """
+    if not launcher:
+        return {}
+    with socket.socket() as free:
+        free.bind(("", 0))
+        port = str(free.getsockname()[1])
+    return {"MASTER_ADDR": os.environ.get("MASTER_ADDR", socket.gethostname()), "MASTER_PORT": port}
 
 
 def _status(code: int | None) -> str:

@@ -17,6 +17,8 @@ from mi300bench.schema.plan import Plan, Point
 from mi300bench.schema.record import Measurement, Origin, Outcome, short_hash
 
 Sink = Callable[[Measurement], None]
+# A point that began within the budget may end this long after it.
+GRACE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,7 @@ class Session:
                 started = datetime.now(UTC).isoformat(timespec="milliseconds")
                 try:
                     worker = worker or self._open_worker(point.world, point.environment)
-                    record = worker.measure(point)
+                    record = worker.measure(point, within_s=self._within_s())
                 except PointFailed as cause:
                     record = failed(point, str(cause))
                 except WorkerLost as cause:
@@ -136,6 +138,10 @@ class Session:
         finally:
             if worker is not None:
                 worker.close()
+
+    def _within_s(self) -> float | None:
+        """Return how long a point may take at most: a hang must not outlast the budget by more than a minute."""
+        return None if self._deadline is None else max(self._deadline - self._now(), 0.0) + GRACE_S
 
     def _keep(self, record: Measurement, pass_index: int, started: str, doubts: tuple[Doubt, ...]) -> None:
         known = self._provenance

@@ -70,20 +70,21 @@ def _sample(
     stop: Stop,
     group: Group,
     now: Callable[[], float],
-    readings: Callable[[], dict[str, float]],
+    readings: Callable[[int], dict[str, float]],
 ) -> tuple[list[float], dict[str, float]]:
-    """Return the samples, and the device's readings taken once among them, between two samples."""
+    """Return the samples, and the device's readings taken once among them, between two samples.
+
+    Ranks agree after each sample while there are few, and then after every quarter more.
+    """
     samples: list[float] = []
     during: dict[str, float] = {}
     start = now()
     while True:
-        for _ in range(stop.min_samples if not samples else max(1, len(samples) // 4)):
+        for _ in range(max(1, len(samples) // 4)):
             samples.append(seconds(calls))
-            if now() - start >= stop.max_seconds and group.ranks == 1 and is_over(samples, stop, now() - start):
-                break
-        during = during or readings()
         if group.agree(is_over(samples, stop, now() - start)):
             return samples, during
+        during = during or readings(calls)
 
 
 def measure(
@@ -98,18 +99,29 @@ def measure(
     probe.prepare()
 
     def seconds(calls: int) -> float:
-        if probe.cold:
-            device.flush()
         device.synchronize()
         group.align()
+        if probe.cold:
+            device.flush()  # still under way on a GPU when the call is enqueued, so that no launch is timed
         return device.seconds(probe.call, calls)
 
+    def during(calls: int) -> dict[str, float]:
+        """Read the device at work: where calls are asynchronous, with a batch enqueued."""
+        if device.is_asynchronous:
+            for _ in range(calls):
+                probe.call()
+        found = device.readings()
+        device.synchronize()
+        return found
+
+    for _ in range(probe.calls_multiple):
+        probe.call()
     wrong_before = _wrong(probe, device, group)
     before = device.readings()
     warmup = _warm_up(probe, seconds, stop, group, now)
     calls = group.agree(_calls_per_sample(probe, min(warmup), group))
-    mine, during = _sample(seconds, calls, stop, group, now, device.readings)
-    readings = (before, during, device.readings())
+    mine, while_busy = _sample(seconds, calls, stop, group, now, during)
+    readings = (before, while_busy, device.readings())
     wrong = wrong_before or _wrong(probe, device, group)
     by_rank = [tuple(times) for times in group.gather(mine)]
     return Reading(
@@ -124,9 +136,7 @@ def measure(
 
 
 def _wrong(probe: AbstractProbe, device: AbstractDevice, group: Group) -> str:
-    """Return why the answer of one more round of calls is wrong on some rank, outside the timed window."""
-    for _ in range(probe.calls_multiple):
-        probe.call()
+    """Return why the answer of the last call is wrong on some rank, outside the timed window."""
     device.synchronize()
     answers: list[Any] = group.gather(probe.check())
     return "; ".join(f"rank {rank}: {text}" if group.ranks > 1 else text for rank, text in enumerate(answers) if text)

@@ -88,6 +88,25 @@ def node_facts(device: Any) -> Message:
     }
 
 
+# What srun tells a task, under the names that torch reads.
+SLURM_NAMES = {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_NTASKS", "LOCAL_RANK": "SLURM_LOCALID"}
+
+
+def take_place_from_slurm() -> None:
+    """Take rank, world size and local rank from srun where no torch launcher has set them."""
+    if "RANK" not in os.environ and all(name in os.environ for name in SLURM_NAMES.values()):
+        os.environ.update({name: os.environ[slurm] for name, slurm in SLURM_NAMES.items()})
+
+
+def is_usable(device: Any) -> bool:
+    """Return whether the device still works after a failure; an error that sticks to a GPU's context shows here."""
+    try:
+        device.synchronize()
+    except Exception:  # noqa: BLE001 - whatever it is, the device is not usable
+        return False
+    return True
+
+
 def serve(line: Line, rank: Rank) -> None:
     """Measure what the session asks for until it says stop."""
     alone = rank.group.ranks == 1
@@ -103,7 +122,7 @@ def serve(line: Line, rank: Rank) -> None:
             record = rank.measure(point_from_message(message["point"]))
         except Exception as cause:
             traceback.print_exc()
-            line.say({"failed": describe_failure(cause), "rank": rank.group.rank, "usable": alone})
+            line.say({"failed": describe_failure(cause), "rank": rank.group.rank, "usable": alone and is_usable(rank.device)})
             if not alone:
                 raise SystemExit(1) from cause
         else:
@@ -121,8 +140,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--limit", type=float, default=300.0)
     parser.add_argument("--launcher", default="")
     options = parser.parse_args(arguments)
+    take_place_from_slurm()
     line = Line(options.socket)
-    number = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
+    number = int(os.environ.get("RANK", "0"))
     line.say({"hello": number, "pid": os.getpid(), "host": socket.gethostname()})
     try:
         device = open_torch_device(options.device, threads=options.threads)

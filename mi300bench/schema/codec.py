@@ -1,5 +1,6 @@
 """Records and plain JSON objects, in both directions, and the upgrade of old shapes, one step at a time."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
@@ -28,6 +29,11 @@ def decode_doubt(document: Mapping[str, Any]) -> Doubt:
     return OtherDoubt(text=str(document.get("says", document)))
 
 
+def _told(value: float | int | str) -> float | int | str:
+    """Return a reading as JSON has it: infinity and NaN, which JSON lacks, as words."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def encode(record: Measurement) -> Document:
     """Return `record` as a JSON object with the field names of the record."""
     document = {f.name: getattr(record, f.name) for f in fields(record)}
@@ -35,7 +41,7 @@ def encode(record: Measurement) -> Document:
         "params": dict(record.params),
         "environment": dict(record.environment),
         "conditions": dict(record.conditions),
-        "series": {name: list(values) for name, values in record.series.items()},
+        "series": {name: [_told(value) for value in values] for name, values in record.series.items()},
         "work": asdict(record.work),
         "world": asdict(record.world),
         "doubts": [encode_doubt(doubt) for doubt in record.doubts],
@@ -46,9 +52,9 @@ def encode(record: Measurement) -> Document:
 def upgrade(document: Document, *, steps: Mapping[int, Callable[[Document], Document]], to: int) -> Document:
     """Return `document` raised to schema `to` by `steps`; `RecordError` where it is newer than that."""
     version = document.get("schema", 1)
-    if not isinstance(version, int) or version > to:
+    if not isinstance(version, int) or not 1 <= version <= to:
         raise RecordError(
-            f"the record has schema {version!r}, this version reads up to {to}",
+            f"the record has schema {version!r}, this version reads 1 to {to}",
             hint="read it with the mi300bench that wrote it, or a newer one",
         )
     while version < to:

@@ -24,6 +24,7 @@ class Confirmation(StrEnum):
     FASTER = "faster"
     SAME = "same"
     SLOWER = "slower"
+    CANNOT_TELL = "cannot tell"
     NOT_HERE = "not confirmable here"
 
 
@@ -54,8 +55,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmed:
-    """Seconds per step of default and pick, measured interleaved on fresh runs, and the verdict."""
+    """Seconds per step measured interleaved on fresh runs, and the verdict.
 
+    `candidate` is the best one that ran beside the default, picked or not; `ratio` is its step over the default's, and the
+    verdict is about it. `tuned_s` is the pick's, which is the default's where that was kept.
+    """
+
+    candidate: str
     default_s: Interval
     tuned_s: Interval
     ratio: Interval
@@ -107,8 +113,7 @@ def to_document(tuned: TunedConfig) -> dict[str, Any]:
             "evidence": list(choice.evidence),
             "doubts": list(choice.doubts),
             "alternatives": [
-                {"value": a.value, "predicted_s": asdict(a.predicted_s), "same_as": list(a.same_as)}
-                for a in choice.alternatives
+                {"value": a.value, "predicted_s": asdict(a.predicted_s), "same_as": list(a.same_as)} for a in choice.alternatives
             ],
         }
     if tuned.confirmed is not None:
@@ -138,9 +143,7 @@ def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
                     evidence=tuple(table["evidence"]),
                     doubts=tuple(table.get("doubts", ())),
                     alternatives=tuple(
-                        Alternative(
-                            value=a["value"], predicted_s=_interval(a["predicted_s"]), same_as=tuple(a["same_as"])
-                        )
+                        Alternative(value=a["value"], predicted_s=_interval(a["predicted_s"]), same_as=tuple(a["same_as"]))
                         for a in table.get("alternatives", ())
                     ),
                 )
@@ -161,6 +164,7 @@ def _confirmed(table: Mapping[str, Any] | None) -> Confirmed | None:
     if table is None:
         return None
     return Confirmed(
+        candidate=table["candidate"],
         default_s=_interval(table["default_s"]),
         tuned_s=_interval(table["tuned_s"]),
         ratio=_interval(table["ratio"]),

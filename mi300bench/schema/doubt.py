@@ -82,9 +82,7 @@ class CacheUnknown(Doubt):
     assumed_bytes: int
 
     def __str__(self) -> str:
-        return (
-            f"the last-level cache is unknown; {format_bytes(self.assumed_bytes)} were assumed and flushed twice over."
-        )
+        return f"the last-level cache is unknown; {format_bytes(self.assumed_bytes)} were assumed and flushed twice over."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

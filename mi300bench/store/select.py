@@ -8,16 +8,13 @@ from mi300bench.schema.comparable import differences
 from mi300bench.schema.record import Measurement, Outcome, Scalar
 
 
-def select(
-    records: Iterable[Measurement], probe: str, *, ranks: int | None = None, **params: Scalar
-) -> tuple[Measurement, ...]:
+def select(records: Iterable[Measurement], probe: str, **params: Scalar) -> tuple[Measurement, ...]:
     """Return the records with a speed of `probe` whose parameters include `params`."""
     return tuple(
         record
         for record in records
         if record.probe == probe
         and record.outcome is Outcome.OK
-        and (ranks is None or record.world.ranks == ranks)
         and all(record.params.get(name) == value for name, value in params.items())
     )
 

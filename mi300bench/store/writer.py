@@ -46,7 +46,7 @@ class RunWriter:
         self.path = path if path is not None else store / node / f"{self.run_id}.jsonl"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - closed by close(); lives as long as the run
+            self._file = self.path.open("ab", buffering=0)
         except OSError as cause:
             message, hint = _explain(self.path, cause)
             raise NodeError(message, hint=hint) from cause
@@ -74,9 +74,7 @@ class RunWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def _append(self, document: Mapping[str, Any]) -> None:

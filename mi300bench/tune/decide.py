@@ -14,14 +14,26 @@ from mi300bench.schema.model import Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Which candidate, by its place among the candidates (0 is the default), and what the runs said."""
+    """Which candidate, by its place among the candidates (0 is the default), and what the runs said.
+
+    `best` is the fastest of the candidates beside the default, picked or not; the verdict is about it.
+    """
 
     pick: int
+    best: int
     verdict: Confirmation
     seconds: tuple[Interval, ...]
     ratios: tuple[Interval, ...]  # candidate over default, of paired runs
     verdicts: tuple[stats.Verdict, ...]
     rounds: int
+
+
+_VERDICTS = {
+    stats.Verdict.FASTER: Confirmation.FASTER,
+    stats.Verdict.SAME: Confirmation.SAME,
+    stats.Verdict.SLOWER: Confirmation.SLOWER,
+    stats.Verdict.CANNOT_TELL: Confirmation.CANNOT_TELL,
+}
 
 
 def complete_rounds(medians: Mapping[int, Mapping[int, float]], candidates: int) -> list[int]:
@@ -36,9 +48,11 @@ def decide(medians: Sequence[Sequence[float]]) -> Decision:
     compared = [stats.compare(default, row) for row in medians]
     faster = [index for index, result in enumerate(compared) if index and result.verdict is stats.Verdict.FASTER]
     pick = min(faster, key=lambda index: compared[index].ratio.mid) if faster else 0
+    best = pick or min(range(1, len(medians)), key=lambda index: compared[index].ratio.mid)
     return Decision(
         pick=pick,
-        verdict=Confirmation.FASTER if pick else Confirmation.SAME,
+        best=best,
+        verdict=_VERDICTS[compared[best].verdict],
         seconds=tuple(stats.interval_over_processes(row, within=1.0) for row in medians),
         ratios=tuple(result.ratio for result in compared),
         verdicts=tuple(stats.Verdict.SAME if index == 0 else r.verdict for index, r in enumerate(compared)),

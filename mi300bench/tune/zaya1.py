@@ -28,16 +28,14 @@ def indivisible(model: StepModel) -> str:
     if size <= 25 * MIB:
         return ""
     place = "last of all" if timeline.names[-1] == name else "before the end"
-    return (
-        f"DDP never splits a parameter: {name} has a gradient of {format_bytes(size)} that is ready {place}, "
-        "whatever the cap."
-    )
+    return f"DDP never splits a parameter: {name} has a gradient of {format_bytes(size)} that is ready {place}, whatever the cap."
 
 
-def doubts_of(model: StepModel, evidence_doubts: Sequence[str]) -> tuple[str, ...]:
+def doubts_of(model: StepModel, ranked: Sequence[Ranked], evidence_doubts: Sequence[str]) -> tuple[str, ...]:
     """Return the doubts of the choice: those of its records, and what buckets cannot change."""
     own = indivisible(model)
-    return tuple(dict.fromkeys([*evidence_doubts, *([own] if own else [])]))
+    beyond = [str(doubt) for row in ranked for doubt in row.prediction.doubts]
+    return tuple(dict.fromkeys([*evidence_doubts, *beyond, *([own] if own else [])]))
 
 
 def _why(decision: Decision | None, pick: Ranked, default: Ranked) -> str:
@@ -48,7 +46,7 @@ def _why(decision: Decision | None, pick: Ranked, default: Ranked) -> str:
             return f"No candidate is predicted to beat the default's {predicted} a step beyond the interval."
         return f"Predicted to take {predicted} a step with {buckets} bucket(s); not confirmed by fresh runs."
     if decision.pick == 0:
-        closest = min(decision.ratios[1:], key=lambda ratio: ratio.mid, default=decision.ratios[0])
+        closest = decision.ratios[decision.best]
         return (
             f"On {decision.rounds} fresh interleaved runs each, the best candidate took {closest.mid:.3f} of the "
             f"default's step ({closest.low:.3f} to {closest.high:.3f}): not faster beyond noise and 3 %, so the default stays."
@@ -94,9 +92,10 @@ def choice(
 def confirmed(shortlisted: Sequence[Ranked], decision: Decision, evidence: Sequence[str]) -> Confirmed:
     """Return what the fresh runs said, with the candidates that were not picked."""
     return Confirmed(
+        candidate=caps_text(shortlisted[decision.best].candidate.value),
         default_s=decision.seconds[0],
         tuned_s=decision.seconds[decision.pick],
-        ratio=decision.ratios[decision.pick],
+        ratio=decision.ratios[decision.best],
         runs=decision.rounds,
         verdict=decision.verdict,
         evidence=tuple(evidence),

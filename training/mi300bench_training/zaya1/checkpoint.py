@@ -8,6 +8,7 @@ import os
 import pickle
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from mi300bench.errors import NodeError, PlanError, RecordError
@@ -18,7 +19,7 @@ from mi300bench_training.zaya1.step import Stepper
 NAME = "zaya1.pt"
 
 
-def save(folder: Path, stepper: Stepper, *, step: int, seconds: list[float], losses: list[float]) -> None:
+def save(folder: Path, stepper: Stepper, *, step: int, ranks: int, seconds: list[float], losses: list[float]) -> None:
     """Write the state after `step` steps, atomically."""
     path, partial = folder / NAME, folder / f"{NAME}.partial"
     state = {
@@ -28,6 +29,7 @@ def save(folder: Path, stepper: Stepper, *, step: int, seconds: list[float], los
         "biases": stepper.balancer.biases,
         "balancer": stepper.balancer.step_of.state_dict(),
         "step": step,
+        "ranks": ranks,
         "seconds": seconds,
         "losses": losses,
     }
@@ -45,19 +47,29 @@ def save(folder: Path, stepper: Stepper, *, step: int, seconds: list[float], los
         ) from cause
 
 
-def load(folder: Path, stepper: Stepper) -> tuple[int, list[float], list[float]]:
-    """Put the saved state into `stepper`; return steps done, and their seconds and losses. (0, [], []) if none is there."""
+def read(folder: Path) -> dict[str, Any] | None:
+    """Return the saved state, or None where nothing was saved; `RecordError` where it is damaged."""
     path = folder / NAME
     if not path.exists():
-        return 0, [], []
+        return None
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        saved = state["config"]
-    except (OSError, RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as cause:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        missing = {"config", "model", "optimizer", "biases", "balancer", "step", "ranks", "seconds", "losses"} - set(state)
+    except (OSError, RuntimeError, TypeError, EOFError, pickle.UnpicklingError) as cause:
         raise RecordError(
             f"the checkpoint {path} is damaged: {cause}", hint="remove it to start anew, or restore it from a copy"
         ) from cause
-    _require_same_run(saved, stepper.config, path)
+    if missing:
+        raise RecordError(f"the checkpoint {path} lacks {sorted(missing)}", hint="remove it to start anew")
+    return state
+
+
+def load(folder: Path, stepper: Stepper, *, ranks: int) -> tuple[int, list[float], list[float]]:
+    """Put the saved state into `stepper`; return the steps done, their seconds and losses: (0, [], []) if none are."""
+    state = read(folder)
+    if state is None:
+        return 0, [], []
+    _require_same_run(state, stepper.config, ranks, folder / NAME)
     stepper.model.load_state_dict(state["model"])
     stepper.optimizer.load_state_dict(state["optimizer"])
     stepper.balancer.biases.copy_(state["biases"])
@@ -65,10 +77,10 @@ def load(folder: Path, stepper: Stepper) -> tuple[int, list[float], list[float]]
     return int(state["step"]), list(state["seconds"]), list(state["losses"])
 
 
-def _require_same_run(saved: dict[str, object], config: TrainConfig, path: Path) -> None:
-    """Raise where the checkpoint is of another model, text, seed or schedule; buckets may differ."""
-    now = asdict(config)
-    for name in ("model", "data", "optimizer", "precision", "seed", "steps"):
+def _require_same_run(state: dict[str, Any], config: TrainConfig, ranks: int, path: Path) -> None:
+    """Raise where the checkpoint is of another model, text, seed, schedule or number of ranks; buckets may differ."""
+    saved, now = state["config"] | {"ranks": state["ranks"]}, asdict(config) | {"ranks": ranks}
+    for name in ("model", "data", "optimizer", "precision", "seed", "steps", "ranks"):
         if saved.get(name) != now[name]:
             raise PlanError(
                 f"the checkpoint {path} was made with {name}={saved.get(name)!r}, this run has {now[name]!r}",

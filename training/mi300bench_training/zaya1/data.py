@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,7 +67,8 @@ def documents(path: str) -> tuple[list[str], list[str]]:
         text = found[0][1]
         cut = len(text) - len(text) // HELD_OUT_ONE_IN
         return [text[:cut]], [text[cut:]]
-    train, held_out = [], []
+    train: list[str] = []
+    held_out: list[str] = []
     for name, text in found:
         is_held_out = int(hashlib.blake2b(name.encode(), digest_size=4).hexdigest(), 16) % HELD_OUT_ONE_IN == 0
         (held_out if is_held_out else train).append(text.replace(SEPARATOR, " ") + SEPARATOR)
@@ -96,8 +98,13 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
 def _encode(texts: list[str], config: TrainConfig, folder: Path, training: list[str]) -> NDArray[np.int32]:
     if config.data.tokenizer == "bytes":
         return np.frombuffer("".join(texts).encode(), dtype=np.uint8).astype(np.int32)
-    from tokenizers import Tokenizer
-
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as cause:
+        raise NodeError(
+            "the package tokenizers is not installed, and the BPE vocabulary is trained with it",
+            hint="pip install 'mi300bench[torch]'",
+        ) from cause
     path = folder / "tokenizer.json"
     if not path.exists():
         _train_bpe(training, config.model.vocab).save(str(path))
@@ -105,15 +112,10 @@ def _encode(texts: list[str], config: TrainConfig, folder: Path, training: list[
     return np.concatenate([np.asarray(e.ids, dtype=np.int32) for e in tokenizer.encode_batch(texts)])
 
 
-def _train_bpe(texts: list[str], vocab: int) -> "object":
+def _train_bpe(texts: list[str], vocab: int) -> Any:
     """Return a byte-level BPE tokenizer of at most `vocab` tokens, trained on `texts`."""
-    try:
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    except ImportError as cause:
-        raise NodeError(
-            "the package tokenizers is not installed, and the BPE vocabulary is trained with it",
-            hint="pip install 'mi300bench[torch]'",
-        ) from cause
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -137,11 +139,9 @@ def load(config: TrainConfig) -> Corpus:
     tokens = folder / "tokens.npz"
     with _one_at_a_time(folder):
         if not tokens.exists():
-            arrays = {
-                name: _encode(part, config, folder, train) for name, part in (("train", train), ("held", held_out))
-            }
+            arrays = {name: _encode(part, config, folder, train) for name, part in (("train", train), ("held", held_out))}
             whole = tokens.with_suffix(".partial.npz")
-            np.savez(whole, **arrays)
+            np.savez(whole, train=arrays["train"], held=arrays["held"])
             whole.rename(tokens)
         with np.load(tokens) as saved:
             corpus = Corpus(

@@ -3,6 +3,7 @@
 params: preset, seq_len, micro_batch (per rank), bucket_cap_mb for the step (``default``, MiB, or caps joined by commas)
 """
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, final
 
@@ -31,6 +32,13 @@ def config_of(params: Mapping[str, Scalar]) -> TrainConfig:
     for name in ("seq_len", "micro_batch"):
         config = override(config, f"data.{name}", int(str(params[name])))
     return override(config, "ddp.bucket_cap_mb", parse_caps(str(params.get("bucket_cap_mb", DEFAULT))))
+
+
+def keep_local(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Stand in for DDP's all-reduce: the bucket is done as soon as it is full."""
+    done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done
 
 
 class AbstractTraining(AbstractProbe):
@@ -85,10 +93,10 @@ class AbstractTraining(AbstractProbe):
     def check(self) -> str:
         return "" if bool(torch.isfinite(self.loss)) else f"the loss is {float(self.loss)}"
 
-    def phases(self, samples: int) -> Series:
+    def phases(self, samples: int) -> dict[str, tuple[float, ...]]:
         """Return the seconds of each phase of the last `samples` steps on this rank."""
         between = self.seat.device.between
-        rows = [[between(a, b) for a, b in zip(m, m[1:], strict=False)] for m in self._phases[-samples:]]
+        rows = [[between(a, b) for a, b in itertools.pairwise(m)] for m in self._phases[-samples:]]
         return {name: tuple(row[i] for row in rows) for i, name in enumerate(PHASES)}
 
     def largest_of_ranks(self, values: tuple[float, ...]) -> tuple[float, ...]:
@@ -107,13 +115,13 @@ class Step(AbstractTraining):
     communicates = True
 
     def series(self, samples: int) -> Series:
-        return self.phases(samples) | {"bucket_bytes": self.bucket_bytes(), "loss": (float(self.loss),)}
+        return {**self.phases(samples), "bucket_bytes": self.bucket_bytes(), "loss": (float(self.loss),)}
 
     def bucket_bytes(self) -> tuple[int, ...]:
         """Return the sizes of the buckets that DDP really uses since its second step."""
         if self.seat.ranks == 1:
             return ()
-        logged = self.stepper.trained._get_ddp_logging_data()  # type: ignore[operator, union-attr]
+        logged = self.stepper.trained._get_ddp_logging_data()
         return tuple(int(size) for size in logged["rebuilt_bucket_sizes"].split(","))
 
 
@@ -123,9 +131,14 @@ class Backward(AbstractTraining):
 
     def prepare(self) -> None:
         super().prepare()
+        if self.seat.ranks > 1:
+            # DDP with all that it does beside communicating: copying gradients into buckets costs compute time too.
+            wrapped = step.wrap(self.stepper.model, self.config.ddp)
+            wrapped.register_comm_hook(None, keep_local)
+            self.stepper.trained = wrapped
         self._ready: list[list[tuple[int, Any]]] = []
-        self.names = []
-        self.bytes = []
+        self.names: list[str] = []
+        self.bytes: list[int] = []
         for index, (name, parameter) in enumerate(self.stepper.model.named_parameters()):
             self.names.append(name)
             self.bytes.append(parameter.numel() * parameter.element_size())
@@ -146,7 +159,8 @@ class Backward(AbstractTraining):
             moments = dict(ready)
             readings += [between(phase[1], moments[index]) for index in order]
         phases = {name: self.largest_of_ranks(values) for name, values in self.phases(samples).items()}
-        return phases | {
+        return {
+            **phases,
             "parameter": tuple(self.names[index] for index in order),
             "parameter_bytes": tuple(self.bytes[index] for index in order),
             "ready_s": self.largest_of_ranks(tuple(readings)),

@@ -144,9 +144,7 @@ class Router(nn.Module):
         self.register_buffer("balance", torch.zeros(model.experts + 1))
         self.chosen_N: torch.Tensor | None = None
 
-    def forward(
-        self, x_NxD: torch.Tensor, state_NxR: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def forward(self, x_NxD: torch.Tensor, state_NxR: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the chosen expert and its probability, per token, and the state for the next router. In float32."""
         with torch.autocast(x_NxD.device.type, enabled=False):
             state = self.down(x_NxD.float())

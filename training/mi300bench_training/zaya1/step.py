@@ -1,6 +1,7 @@
 """One training step: loss, gradients (reduced by DDP where there are ranks), AdamW, balancing of the experts."""
 
 import inspect
+import math
 from dataclasses import dataclass
 
 import torch
@@ -41,7 +42,7 @@ def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
     if step < config.warmup_steps:
         return config.lr * (step + 1) / config.warmup_steps
     progress = (step - config.warmup_steps) / max(1, steps - config.warmup_steps)
-    cosine = 0.5 * (1 + torch.cos(torch.tensor(min(1.0, progress) * torch.pi)).item())
+    cosine = 0.5 * (1 + math.cos(min(1.0, progress) * math.pi))
     return config.lr * (1 / 3 + 2 / 3 * cosine)
 
 
@@ -66,9 +67,7 @@ class Balancer:
 
     def shares(self) -> torch.Tensor:
         """Return each router's share of tokens per expert, [blocks, E + 1], over all ranks that communicate."""
-        counts = torch.stack(
-            [torch.bincount(router.chosen_N, minlength=self.experts + 1) for router in self.routers]
-        ).float()
+        counts = torch.stack([torch.bincount(router.chosen_N, minlength=self.experts + 1) for router in self.routers]).float()
         if self.over_ranks:
             dist.all_reduce(counts)
         return counts / counts.sum(dim=1, keepdim=True)

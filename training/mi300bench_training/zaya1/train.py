@@ -1,8 +1,12 @@
 """The story of a run: world, text, model, steps, held-out loss, one record. The same alone and under torchrun."""
 
+import math
 import os
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +15,7 @@ import torch
 import torch.distributed as dist
 from mi300bench.device.face import AbstractDevice
 from mi300bench.device.open import open_torch_device
+from mi300bench.errors import PlanError
 from mi300bench.schema.model import Parameter
 from mi300bench.schema.record import Measurement, Outcome, World
 from mi300bench.schema.record import Work as Done
@@ -76,36 +81,81 @@ def main(
     where = place.device.torch_name
     zaya = model.build(config.model, seed=config.seed, device=where, precision=config.precision)
     stepper = step.stepper(config, zaya, communicate=place.ranks > 1)
-    first, seconds, losses = checkpoint.load(folder, stepper) if folder and resume else (0, [], [])
+    first, seconds, losses = checkpoint.load(folder, stepper, ranks=place.ranks) if folder and resume else (0, [], [])
+    require_same_start(first, place, folder)
     if first:
         talk(f"resumed after {first} steps from {folder}")
 
     started = datetime.now(UTC).isoformat(timespec="milliseconds")
     reason = ""
-    try:
+    with stop_between_steps() as stop:
         for number in range(first, config.steps):
             begin = time.perf_counter()
-            losses.append(one_step(stepper, corpus, place, number))
+            loss, is_stopped = one_step(stepper, corpus, place, number, stop)
+            losses.append(loss)
             seconds.append(time.perf_counter() - begin)
-            talk(f"step {number + 1:>5}  loss {losses[-1]:.4f}  {seconds[-1]:.3f} s")
-            if folder and place.rank == 0 and ((number + 1) % every == 0 or number + 1 == config.steps):
-                checkpoint.save(folder, stepper, step=number + 1, seconds=seconds, losses=losses)
-    except KeyboardInterrupt:
-        reason = f"interrupted after {len(losses)} of {config.steps} steps"
-        if folder and place.rank == 0 and len(losses) == len(seconds):
-            checkpoint.save(folder, stepper, step=len(losses), seconds=seconds, losses=losses)
+            talk(f"step {number + 1:>5}  loss {loss:.4f}  {seconds[-1]:.3f} s")
+            if not math.isfinite(loss):
+                reason = f"the loss became {loss} in step {number + 1}"
+                break
+            is_last = is_stopped or number + 1 == config.steps
+            if folder and place.rank == 0 and ((number + 1) % every == 0 or is_last):
+                checkpoint.save(folder, stepper, step=number + 1, ranks=place.ranks, seconds=seconds, losses=losses)
+            if is_stopped:
+                reason = f"interrupted after {number + 1} of {config.steps} steps"
+                break
     held_out = held_out_loss(stepper, corpus, place) if not reason else float("nan")
     record = the_record(config, place, seconds, losses, held_out, is_tuned=is_tuned, started=started, reason=reason)
     if place.rank == 0:
         sink(record)
     talk(reason or f"held-out loss {held_out:.4f}")
-    if place.ranks > 1 and not reason:
+    if place.ranks > 1:
         dist.destroy_process_group()
     return record
 
 
-def one_step(stepper: step.Stepper, corpus: data.Corpus, place: Place, number: int) -> float:
-    """Run step `number` and return its loss, averaged over the ranks."""
+def preflight(config: TrainConfig, *, folder: Path | None) -> None:
+    """Raise what a run of `config` would raise over its text, and over the checkpoint to resume in `folder`."""
+    data.load(config)
+    if folder is not None:
+        checkpoint.read(folder)
+
+
+@contextmanager
+def stop_between_steps() -> Iterator[threading.Event]:
+    """Give an event that Ctrl-C, or the launcher's SIGTERM, sets: a step is not cut in half. The second one ends at once."""
+    event = threading.Event()
+
+    def ask(number: int, _frame: object) -> None:
+        event.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def require_same_start(first: int, place: Place, folder: Path | None) -> None:
+    """Raise on every rank where the ranks found checkpoints of different steps."""
+    if place.ranks == 1:
+        return
+    found = [torch.zeros(1, dtype=torch.int64, device=place.device.torch_name) for _ in range(place.ranks)]
+    dist.all_gather(found, torch.full_like(found[0], first))
+    starts = [int(each) for each in found]
+    if len(set(starts)) > 1:
+        raise PlanError(
+            f"the ranks found checkpoints of different steps in {folder}: {starts}",
+            hint="--checkpoint must be a folder that all nodes share",
+        )
+
+
+def one_step(stepper: step.Stepper, corpus: data.Corpus, place: Place, number: int, stop: threading.Event) -> tuple[float, bool]:
+    """Run step `number`; return its loss, averaged over the ranks, and whether some rank was asked to stop."""
     config, where = stepper.config, place.device.torch_name
     inputs, targets = data.batch(
         corpus.train,
@@ -119,15 +169,17 @@ def one_step(stepper: step.Stepper, corpus: data.Corpus, place: Place, number: i
     loss = stepper.forward(inputs.to(where), targets.to(where))
     loss.backward()
     stepper.update(number)
-    return average(loss.detach(), place)
+    told = torch.stack([loss.detach(), torch.full_like(loss, float(stop.is_set()))])
+    mean, asked = average(told, place).tolist()
+    return mean, asked > 0
 
 
-def average(loss: torch.Tensor, place: Place) -> float:
+def average(values: torch.Tensor, place: Place) -> torch.Tensor:
     """Return the mean over the ranks."""
     if place.ranks > 1:
-        dist.all_reduce(loss)
-        loss = loss / place.ranks
-    return float(loss)
+        dist.all_reduce(values)
+        values = values / place.ranks
+    return values
 
 
 def held_out_loss(stepper: step.Stepper, corpus: data.Corpus, place: Place) -> float:
@@ -146,7 +198,7 @@ def held_out_loss(stepper: step.Stepper, corpus: data.Corpus, place: Place) -> f
                 seq_len=config.data.seq_len,
             )
             total += step.loss_of(stepper.model, inputs.to(where), targets.to(where))
-    return average(total / HELD_OUT_BATCHES, place)
+    return float(average(total / HELD_OUT_BATCHES, place))
 
 
 def the_record(
@@ -171,13 +223,11 @@ def the_record(
             "seed": config.seed,
             "seq_len": config.data.seq_len,
             "micro_batch": config.data.micro_batch,
-            "bucket_cap_mb": caps
-            if isinstance(caps, str)
-            else ",".join(map(str, caps if isinstance(caps, list) else [caps])),
+            "bucket_cap_mb": caps if isinstance(caps, str) else ",".join(map(str, caps if isinstance(caps, list) else [caps])),
             "tuned": is_tuned,
         },
         world=World(device=place.device.torch_name.split(":")[0], ranks=place.ranks, threads=torch.get_num_threads()),
-        outcome=Outcome.FAILED if reason else Outcome.OK,
+        outcome=Outcome.OK if not reason else Outcome.FAILED if reason.startswith("interrupted") else Outcome.WRONG_ANSWER,
         reason=reason,
         samples=tuple(seconds),
         work=Done(flop=shapes.flop_per_token(config) * config.data.seq_len * config.data.micro_batch * place.ranks),

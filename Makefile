@@ -1,0 +1,72 @@
+# Two commands: `make autotune` and `make test`. Everything lives in .venv.
+# Where the system Python already has torch (the vendors' containers), .venv is made on top of it and torch is left alone.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BUDGET ?= 5m
+HAS_TORCH := $(shell $(PYTHON) -c 'import importlib.util as u; print(int(u.find_spec("torch") is not None))' 2>/dev/null)
+
+.PHONY: autotune test check format docs perf peers cluster cluster-buckets clean
+
+ifeq ($(HAS_TORCH),1)
+VENV_FLAGS := --system-site-packages
+EXTRAS_RUN := .
+EXTRAS_TEST := .[test]
+CONSTRAINTS :=
+else
+VENV_FLAGS :=
+EXTRAS_RUN := .[torch]
+EXTRAS_TEST := .[torch,test]
+CONSTRAINTS := -c constraints.txt
+endif
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) -e '$(EXTRAS_RUN)'
+ifeq ($(HAS_TORCH),1)
+	$(BIN)/python -c 'import tokenizers' 2>/dev/null || $(BIN)/python -m pip install --quiet tokenizers
+endif
+	touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) -e '$(EXTRAS_TEST)'
+	touch $@
+
+autotune: $(VENV)/.run
+	$(BIN)/mi300bench autotune zaya1 --budget $(BUDGET)
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	tests/contracts/bare-wheel.sh $(PYTHON)
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.test
+	$(BIN)/python -m tests.contracts.cli_reference > docs/reference/cli.md
+
+perf: $(VENV)/.test
+	$(BIN)/python -m pytest tests/perf --benchmark-enable
+
+peers: $(VENV)/.test
+	$(BIN)/python -m tests.peers.memory
+	$(BIN)/python -m tests.peers.gemm
+
+cluster: $(VENV)/.test
+	$(BIN)/python -m tests.cluster.links
+
+cluster-buckets: $(VENV)/.test
+	$(BIN)/python -m tests.cluster.buckets
+
+clean:
+	rm -rf $(VENV) build dist

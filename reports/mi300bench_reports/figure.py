@@ -1,0 +1,166 @@
+"""Charts as SVG text. Axes and text take the page's own colour, so that light, dark and print all work.
+
+matplotlib draws with a marker colour, which is then replaced by ``currentColor``. Text stays text, is never
+parsed as mathematics, and nothing in the output depends on the clock.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+INK = "#010203"
+COLOURS = ("#2f7ed8", "#d9822b", "#3fa36b", "#b55bb0", "#c23b3b", "#7a7a7a")
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "mi300bench",
+    "text.parse_math": False,
+    "font.family": "sans-serif",
+    "font.size": 10.0,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.2,
+    "grid.color": INK,
+    "legend.frameon": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Points of one series; `is_fit` draws a line without points; `low` and `high` are bounds of each point."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    is_fit: bool = False
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+def _draw(size: tuple[float, float], alt: str, paint: Any) -> str:
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    with matplotlib.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=size, layout="constrained")
+        paint(figure, axes)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        plt.close(figure)
+    text = out.getvalue()
+    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    label = alt.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
+
+
+def curves(
+    lines: Sequence[Line],
+    *,
+    x_label: str,
+    y_label: str,
+    alt: str,
+    marks: Sequence[tuple[float, str]] = (),
+    log_y: bool = True,
+) -> str:
+    """Return series over a logarithmic size axis, with vertical marks."""
+
+    def paint(_figure: Any, axes: Any) -> None:
+        for index, line in enumerate(lines):
+            colour = COLOURS[index % len(COLOURS)]
+            if line.is_fit:
+                axes.plot(line.x, line.y, "--", color=COLOURS[(index - 1) % len(COLOURS)], label=line.label, linewidth=1.2)
+                continue
+            axes.plot(line.x, line.y, "o-", color=colour, label=line.label, markersize=4, linewidth=1.5)
+            if line.low:
+                axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.2, linewidth=0)
+        for at, text in marks:
+            axes.axvline(at, color=INK, linewidth=0.8, linestyle=":")
+            axes.annotate(text, (at, 1.0), xycoords=("data", "axes fraction"), fontsize=8, rotation=90, va="top", ha="right")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(_binary)
+        if log_y:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        axes.legend(fontsize=9)
+
+    return _draw((7.2, 3.6), alt, paint)
+
+
+def _binary(size: float, _position: int) -> str:
+    for scale, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= scale:
+            return f"{size / scale:g} {name}"
+    return f"{size:g} B"
+
+
+def bars(labels: Sequence[str], values: Sequence[float], *, x_label: str, alt: str) -> str:
+    """Return horizontal bars, the first on top."""
+
+    def paint(_figure: Any, axes: Any) -> None:
+        axes.barh(range(len(values)), values, color=COLOURS[0])
+        axes.set_yticks(range(len(values)), labels)
+        axes.invert_yaxis()
+        axes.set_xlabel(x_label)
+
+    return _draw((7.2, 0.6 + 0.24 * len(values)), alt, paint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """One packing on the time axis: bucket sizes in MiB with start and end in seconds."""
+
+    label: str
+    spans: tuple[tuple[float, float, float], ...]
+
+
+def timeline(ready: Sequence[tuple[float, float]], backward_s: float, packings: Sequence[Lanes], *, alt: str) -> str:
+    """Return gradients (moment, cumulative MiB) above, and below them the buckets of each packing on the wire."""
+
+    def paint(figure: Any, axes: Any) -> None:
+        axes.remove()
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 0.6 + len(packings)])
+        above.step([t for t, _ in ready], [mib for _, mib in ready], where="post", color=COLOURS[0])
+        above.set_ylabel("gradients ready, MiB")
+        for row, packing in enumerate(packings):
+            for index, (size, start, end) in enumerate(packing.spans):
+                shade = 0.85 if index % 2 == 0 else 0.5
+                below.barh(row, end - start, left=start, height=0.7, color=COLOURS[row % len(COLOURS)], alpha=shade)
+                if end - start > 0.06 * max(e for p in packings for _, _, e in p.spans):
+                    below.text((start + end) / 2, row, f"{size:.0f}", ha="center", va="center", fontsize=8)
+        below.set_yticks(range(len(packings)), [packing.label for packing in packings])
+        below.invert_yaxis()
+        below.set_xlabel("seconds after backward began (numbers: MiB of a bucket)")
+        for part in (above, below):
+            part.axvline(backward_s, color=INK, linestyle=":", linewidth=1)
+        above.annotate("backward ends, undisturbed", (backward_s, 0), fontsize=8, rotation=90, va="bottom", ha="right")
+
+    return _draw((7.2, 2.6 + 0.5 * len(packings)), alt, paint)
+
+
+def against(points: Sequence[tuple[str, float, float, float, float]], *, alt: str) -> str:
+    """Return predicted against measured seconds: (label, predicted, measured, low, high) each, with the diagonal."""
+
+    def paint(_figure: Any, axes: Any) -> None:
+        least = min(min(p[1], p[3]) for p in points) * 0.95
+        most = max(max(p[1], p[4]) for p in points) * 1.05
+        axes.plot([least, most], [least, most], color=INK, linewidth=0.8, linestyle=":")
+        for index, (label, predicted, measured, low, high) in enumerate(points):
+            error = [[measured - low], [high - measured]]
+            axes.errorbar([predicted], [measured], yerr=error, fmt="o", color=COLOURS[index % len(COLOURS)], label=label)
+        axes.set_xlim(least, most)
+        axes.set_ylim(min(least, min(p[3] for p in points)), max(most, max(p[4] for p in points)))
+        axes.set_xlabel("predicted seconds a step")
+        axes.set_ylabel("measured")
+        axes.legend(fontsize=9, title="bucket cap, MiB")
+
+    return _draw((5.2, 3.8), alt, paint)

@@ -1,0 +1,198 @@
+"""The choice: verdict, the measured timeline with simulated buckets, predicted against measured, training runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mi300bench import stats
+from mi300bench.errors import RecordError
+from mi300bench.fit.link import fit_link
+from mi300bench.fit.overlap import fit_overlap
+from mi300bench.fit.packing import Caps
+from mi300bench.fit.step import StepModel, fit_timeline
+from mi300bench.schema.config import Choice, Confirmation, TunedConfig
+from mi300bench.schema.model import Interval
+from mi300bench.schema.record import Measurement, Outcome
+from mi300bench.units import MIB, Unit, format_bytes, format_quantity
+
+from mi300bench_reports import figure
+from mi300bench_reports.page import Section, Table, Verdict, passes_of
+
+BUCKET = "ddp.bucket_cap_mb"
+
+
+def _range(interval: Interval) -> str:
+    low, mid, high = (format_quantity(v, Unit.SECOND) for v in (interval.low, interval.mid, interval.high))
+    return f"{mid} ({low} to {high})"
+
+
+def verdict(tuned: TunedConfig) -> Verdict:
+    """Return what to set, what it gains and how sure that is."""
+    changed = {key: choice for key, choice in tuned.choices.items() if choice.value != choice.default}
+    set_this = ", ".join(f"{key} = {choice.value}" for key, choice in changed.items())
+    confirmed = tuned.confirmed
+    if confirmed is None:
+        return Verdict(
+            headline=f"Predicted for {tuned.trainer}, not confirmed" if changed else f"Keep the defaults of {tuned.trainer}",
+            set_this=set_this or "nothing: the defaults stay",
+            gain="not measured",
+            certainty="No fresh runs were made: this rests on fitted curves alone.",
+        )
+    gain = 1 - confirmed.ratio.mid
+    bounds = f"{1 - confirmed.ratio.high:.1%} to {1 - confirmed.ratio.low:.1%}"
+    if confirmed.verdict is Confirmation.FASTER:
+        headline, won = f"{tuned.trainer} gets {gain:.1%} faster", f"{gain:.1%} of a step ({bounds})"
+    else:
+        headline = f"Keep the defaults of {tuned.trainer}"
+        won = f"none: the best candidate, {confirmed.candidate}, would gain {gain:+.1%} ({bounds}), verdict: {confirmed.verdict}"
+    return Verdict(
+        headline=headline,
+        set_this=set_this or "nothing: the defaults stay",
+        gain=won,
+        certainty=(
+            f"{confirmed.runs} fresh interleaved runs of each side: default {_range(confirmed.default_s)} a step, "
+            f"tuned {_range(confirmed.tuned_s)}."
+        ),
+    )
+
+
+def sections(records: Sequence[Measurement], tuned: TunedConfig | None) -> list[Section]:
+    """Return the sections about the tuned config, drawn from the very records that it names."""
+    if tuned is None:
+        return []
+    found = [decisions(tuned)]
+    choice = tuned.choices.get(BUCKET)
+    if choice is not None:
+        evidence = [record for record in records if record.id in set(choice.evidence)]
+        model = _model(evidence, tuned.trainer)
+        if model is not None:
+            found.append(_timeline(model, choice))
+        found += [section for section in [_against(evidence, choice, tuned.trainer)] if section is not None]
+    return found
+
+
+def decisions(tuned: TunedConfig) -> Section:
+    """Return every choice with why, alternatives and evidence."""
+    rows: list[tuple[str, ...]] = []
+    sentences: list[str] = []
+    evidence: list[str] = []
+    for key, choice in tuned.choices.items():
+        sentences.append(f"{key} = {choice.value} (default {choice.default}): {choice.why}")
+        sentences += [f"Doubt: {doubt}" for doubt in choice.doubts]
+        evidence += choice.evidence
+        for other in choice.alternatives:
+            same = ", ".join(map(str, other.same_as))
+            rows.append((key, str(other.value), _range(other.predicted_s), same))
+    if tuned.confirmed is not None:
+        for name, interval in tuned.confirmed.others.items():
+            sentences.append(f"Also run: {name}, {_range(interval)} a step.")
+    columns = ("choice", "alternative", "predicted seconds a step", "packs like")
+    return Section(
+        anchor="decisions",
+        title="What to set and why",
+        sentences=tuple(sentences),
+        table=Table(columns=columns, rows=tuple(rows)),
+        evidence=tuple(evidence),
+    )
+
+
+def _model(evidence: Sequence[Measurement], trainer: str) -> StepModel | None:
+    by_probe: dict[str, list[Sequence[Measurement]]] = {}
+    for passes in passes_of(evidence):
+        by_probe.setdefault(passes[0].probe, []).append(passes)
+    pairs: list[Sequence[Measurement]] = [p for p in by_probe.get("collective.all_reduce", []) if "inflight" in p[0].params]
+    needed = (f"{trainer}.backward", "collective.all_reduce", "overlap")
+    if any(probe not in by_probe for probe in needed):
+        return None
+    try:
+        return StepModel(
+            timeline=fit_timeline(by_probe[needed[0]][0]),
+            link=fit_link([p for p in by_probe[needed[1]] if p not in pairs], pairs=pairs),
+            overlap=fit_overlap(by_probe[needed[2]]),
+        )
+    except RecordError:  # the store was thinned out since; the choice still names its records
+        return None
+
+
+def _lanes(model: StepModel, caps: Caps, label: str) -> figure.Lanes:
+    spans = tuple((t.bytes / MIB, t.start_s, t.end_s) for t in model.simulate(caps).transfers)
+    return figure.Lanes(label=label, spans=spans)
+
+
+def _timeline(model: StepModel, choice: Choice) -> Section:
+    timeline = model.timeline
+    ready, total = [(0.0, 0.0)], 0.0
+    for moment, size in sorted(zip(timeline.ready_s, timeline.gradient_bytes, strict=True)):
+        total += size / MIB
+        ready.append((moment, total))
+    best: Any = min(choice.alternatives, key=lambda a: a.predicted_s.mid, default=None)
+    shown: dict[str, Any] = {f"default ({choice.default})": choice.default}
+    for value in ([choice.value] if choice.value != choice.default else []) + ([best.value] if best else []):
+        shown.setdefault(f"{value} MiB", value) if value != choice.default else None
+    packings = [_lanes(model, caps, label) for label, caps in shown.items()]
+    largest, name = max(zip(timeline.gradient_bytes, timeline.names, strict=True))
+    simulated = [(label, model.simulate(caps)) for label, caps in shown.items()]
+    rows = tuple(
+        (
+            label,
+            str(len(s.transfers)),
+            format_quantity(s.step_s, Unit.SECOND),
+            format_quantity(s.exposed_s, Unit.SECOND),
+        )
+        for label, s in simulated
+    )
+    return Section(
+        anchor="timeline",
+        title="When gradients are ready, and when buckets travel",
+        sentences=(
+            f"Measured without communication, all ranks computing: forward {format_quantity(timeline.forward_s, Unit.SECOND)}, "
+            f"backward {format_quantity(timeline.backward_s, Unit.SECOND)}, "
+            f"update {format_quantity(timeline.update_s, Unit.SECOND)}. "
+            "The buckets below are simulated with DDP's own packing on that timeline.",
+            f"The largest gradient is {name} with {format_bytes(largest)}; DDP never splits a parameter.",
+        ),
+        chart=figure.timeline(ready, timeline.backward_s, packings, alt="Gradient readiness and simulated buckets"),
+        table=Table(columns=("bucket cap", "buckets", "predicted step", "predicted exposed communication"), rows=rows),
+        evidence=timeline.evidence,
+    )
+
+
+def _key(value: Any) -> str:
+    return ",".join(f"{v:g}" for v in value) if isinstance(value, list) else value if isinstance(value, str) else f"{value:g}"
+
+
+def _against(evidence: Sequence[Measurement], choice: Choice, trainer: str) -> Section | None:
+    predicted: Mapping[str, Interval] = {_key(name): a.predicted_s for a in choice.alternatives for name in (a.value, *a.same_as)}
+    points = []
+    for passes in passes_of(r for r in evidence if r.probe == f"{trainer}.step"):
+        caps = str(passes[0].params["bucket_cap_mb"])
+        if caps in predicted:
+            measured = stats.interval_over_processes([stats.seconds_per_call(r) for r in passes], within=1.0)
+            points.append((caps, predicted[caps], measured, tuple(r.id for r in passes)))
+    if not points:
+        return None
+    rows = tuple((c, _range(p), _range(m), f"{p.mid / m.mid - 1:+.1%}", " ".join(ids)) for c, p, m, ids in points)
+    return Section(
+        anchor="against",
+        title="Predicted against measured",
+        sentences=("Seconds a step: what the fits said before, and what fresh interleaved runs took.",),
+        chart=figure.against([(c, p.mid, m.mid, m.low, m.high) for c, p, m, _ in points], alt="Predicted against measured step"),
+        table=Table(columns=("bucket cap", "predicted", "measured", "error", "records"), rows=rows),
+    )
+
+
+def training_runs(records: Sequence[Measurement]) -> Section | None:
+    """Return the training runs with their losses."""
+    runs = [r for r in records if r.probe.endswith(".train") and r.outcome is Outcome.OK]
+    if not runs:
+        return None
+    rows = []
+    for record in runs:
+        losses = record.series.get("loss", ())
+        held_out = record.series.get("held_out_loss", ("-",))[0]
+        seconds = format_quantity(stats.seconds_per_call(record), Unit.SECOND)
+        rows.append(
+            (record.probe, str(record.params.get("preset")), str(len(record.samples)), str(record.world.ranks), seconds,
+             f"{losses[0]:.4f} to {losses[-1]:.4f}", f"{held_out:.4f}" if isinstance(held_out, float) else str(held_out), record.id)
+        )  # fmt: skip
+    columns = ("run", "preset", "steps", "ranks", "step", "loss", "held-out loss", "record")
+    return Section(anchor="training", title="Training runs", table=Table(columns=columns, rows=tuple(rows)))

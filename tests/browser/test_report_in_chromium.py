@@ -1,0 +1,85 @@
+"""The report in a real browser: offline, sortable, in both themes, usable by keyboard."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import CHROMIUM
+from tests.reports.test_report import ATTACK, config, records
+
+from mi300bench_reports.page import build
+from mi300bench_reports.render import render
+
+__all__ = ["config", "records"]
+pytestmark = pytest.mark.browser
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync", "--no-first-run"]  # fmt: skip
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        opened = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser, tmp_path: Path, records, config) -> Iterator[Any]:
+    from dataclasses import replace
+
+    poisoned = [replace(record, source=ATTACK) for record in records]
+    (tmp_path / "report.html").write_text(render(build(poisoned, config)))
+    opened = browser.new_page(viewport={"width": 1100, "height": 900})
+    opened.asked, opened.said = [], []
+    opened.on("request", lambda request: opened.asked.append(request.url))
+    opened.on("console", lambda message: opened.said.append(message.text))
+    opened.on("pageerror", lambda error: opened.said.append(str(error)))
+    opened.on("dialog", lambda dialog: opened.said.append(dialog.message))
+    opened.goto(f"file://{tmp_path}/report.html")
+    yield opened
+
+
+def test_it_asks_for_nothing_and_complains_of_nothing(page) -> None:
+    assert len(page.asked) == 1 and page.said == []
+    assert page.locator("h1").inner_text() == "n1: a CPU"
+
+
+def test_a_table_sorts_by_number_both_ways(page) -> None:
+    header = page.locator("#points th", has_text="time")
+    header.locator("button").click()
+    keys = page.locator("#points tbody tr td:nth-child(4)").evaluate_all("cells => cells.map(c => Number(c.dataset.key))")
+    assert keys == sorted(keys) and header.get_attribute("aria-sort") == "ascending"
+    header.locator("button").click()
+    keys = page.locator("#points tbody tr td:nth-child(4)").evaluate_all("cells => cells.map(c => Number(c.dataset.key))")
+    assert keys == sorted(keys, reverse=True)
+
+
+def test_the_keyboard_sorts_too(page) -> None:
+    button = page.locator("#points th button").first
+    button.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#points th").first.get_attribute("aria-sort") == "ascending"
+
+
+def test_the_theme_changes_and_charts_follow(page) -> None:
+    colour = "getComputedStyle(document.querySelector('figure svg text')).fill"
+    light = page.evaluate(colour)
+    page.locator("#theme").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate(colour) != light
+
+
+def test_a_phone_shows_no_sideways_scroll(page) -> None:
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_every_chart_has_a_name_and_every_link_a_target(page) -> None:
+    assert page.locator("figure svg:not([aria-label])").count() == 0
+    assert page.locator("figure svg").count() >= 5
+    for target in page.locator("nav a").evaluate_all("links => links.map(a => a.getAttribute('href'))"):
+        assert page.locator(target).count() == 1

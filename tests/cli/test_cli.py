@@ -1,0 +1,218 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tomli_w
+from mi300bench.schema import config as tuned_config
+from mi300bench.store.writer import RunWriter
+from tests.schema.test_config import tuned
+
+
+def run(*arguments: str, **parts) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mi300bench", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        **parts,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path, make_record) -> Path:
+    with RunWriter(tmp_path / "runs", node="n1", header={}) as writer:
+        writer.write(make_record())
+        writer.finish()
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "tuned.toml"
+    path.write_text(tomli_w.dumps(tuned_config.to_document(tuned())))
+    return path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["hbm", "--help"],
+        ["autotune", "--help"],
+        ["sweep", "list"],
+        ["train", "zaya1", "--preset", "zaya1-8b", "--describe"],
+    ],
+)
+def test_light_commands_import_no_framework(arguments: list[str]) -> None:
+    unwanted = {"torch", "jax", "pandas", "scipy", "matplotlib", "duckdb"}
+    unwanted |= set() if arguments[0] == "autotune" else {"numpy"}  # the help of a command that fits may load what fits
+    code = (
+        f"import sys; sys.argv = ['mi300bench', *{arguments!r}]\n"
+        "import runpy\n"
+        "try:\n    runpy.run_module('mi300bench', run_name='__main__')\n"
+        "except SystemExit:\n    pass\n"
+        f"print(sorted({unwanted!r} & set(sys.modules)), file=sys.stderr)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stderr.strip().splitlines()[-1] == "[]"
+
+
+def test_every_command_and_every_option_has_help() -> None:
+    import click
+    from mi300bench.cli.main import COMMANDS, cli
+
+    context = click.Context(cli)
+    for name, (_, summary) in COMMANDS.items():
+        command = cli.get_command(context, name)
+        assert command is not None and command.help and summary
+        nested = command.commands.values() if isinstance(command, click.Group) else [command]
+        for each in nested:
+            for parameter in each.params:
+                assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), (name, parameter.name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["hbm", "--sizes", "12 parsecs"], 2, "12 parsecs"),
+        (["hbm", "--patterns", "teleport"], 2, "teleport"),
+        (["hbm", "--budget", "soon"], 2, "soon"),
+        (["hbm", "--variants", "magic", "--device", "cpu"], 2, "magic"),
+        (["gemm-sweep", "--layout", "tt"], 2, "tt"),
+        (["hbm", "--dtype", "bf16,fp32"], 2, "bf16,fp32"),
+        (["collectives", "--launch", "no-such-launcher", "--device", "cpu"], 2, "no-such-launcher"),
+        (["autotune", "zaya1", "--rounds", "0", "--device", "cpu"], 2, "0 rounds"),
+        (["gemm-sweep", "--m", "0"], 2, "0"),
+        (["gemm-sweep", "--m", "1", "--model", "zaya1"], 2, "exclude"),
+        (["gemm-sweep", "--m", "1:100000:+1"], 2, "10,000"),
+        (["gemm-sweep", "--m", "1:64:+1", "--n", "1:64:+1", "--k", "8"], 2, "more than 4096"),
+        (["gemm-sweep", "--shapes", "nowhere.txt"], 2, "nowhere.txt"),
+        (["gemm-sweep", "--model", "gpt9"], 2, "gpt9"),
+        (["collectives", "--ops", "all_dance"], 2, "all_dance"),
+        (["collectives", "--ranks", "1"], 2, "at least 2 ranks"),
+        (["collectives", "--ranks", "many"], 2, "many"),
+        (["overlap", "--shapes", "12"], 2, "MxNxK"),
+        (["hbm", "--origin", "emulated"], 2, "--source"),
+        (["sweep", "run", "nothing"], 2, "nothing"),
+        (["train", "zaya9"], 2, "zaya9"),
+        (["train", "zaya1", "--preset", "huge"], 2, "huge"),
+        (["train", "zaya1", "--resume"], 2, "--checkpoint"),
+        (["train", "zaya1", "--steps", "0"], 2, "steps=0"),
+        (["train", "zaya1", "--config", "none.toml"], 2, "none.toml"),
+        (["autotune", "zaya1", "--ranks", "1", "--device", "cpu"], 3, "between ranks"),
+        (["explain", "none.toml"], 2, "none.toml"),
+        (["export", "none.toml", "--to", "ddp"], 2, "none.toml"),
+        (["query", "--store", "nowhere"], 4, "nowhere"),
+        (["report", "--store", "nowhere"], 4, "nowhere"),
+        (["tune", "zaya1", "--store", "nowhere"], 4, "nowhere"),
+        (["hbm", "--device", "rocm", "--sizes", "1M"], 3, "GPU"),
+        (["no-such-command"], 2, "no-such-command"),
+    ],
+)
+def test_bad_requests_end_with_a_message_and_a_code(tmp_path: Path, arguments: list[str], status: int, says: str) -> None:
+    answer = run(*arguments, cwd=tmp_path)
+    assert answer.returncode == status, answer.stderr
+    assert says in answer.stderr and "Traceback" not in answer.stderr
+    if not answer.stderr.startswith("Usage"):
+        assert "Try: " in answer.stderr
+
+
+def test_a_store_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    answer = run("hbm", "--sizes", "1M", "--device", "cpu", cwd=tmp_path)
+    assert answer.returncode == 3 and "cannot be written" in answer.stderr
+
+
+def test_a_missing_framework_is_a_message(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('No module named torch')")
+    import os
+
+    answer = run("hbm", "--sizes", "1M", "--device", "cpu", cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert answer.returncode == 3 and "torch is not installed" in answer.stderr and "Traceback" not in answer.stderr
+
+
+def test_query_answers_on_stdout(store: Path) -> None:
+    answer = run("query", "SELECT probe, seconds FROM records", "--store", str(store), "--json")
+    assert json.loads(answer.stdout) == [{"probe": "memory.copy", "seconds": 1.0}]
+    assert "memory.copy" in run("query", "--store", str(store)).stdout
+
+
+def test_explain_and_export_read_the_tuned_config(config: Path) -> None:
+    said = run("explain", str(config)).stdout
+    assert "it is faster" in said and "abc" in said and "few passes" in said
+    assert json.loads(run("explain", str(config), "ddp.bucket_cap_mb", "--json").stdout)["ddp.bucket_cap_mb"]["evidence"] == ["abc"]
+    assert run("explain", str(config), "no.key").returncode == 2
+    assert "bucket_cap_mb_list=[1.0, 50.0]" in run("export", str(config), "--to", "ddp").stdout
+
+
+def test_describe_counts_the_8b_model_exactly() -> None:
+    answer = run("train", "zaya1", "--preset", "zaya1-8b", "--describe", "--json")
+    assert json.loads(answer.stdout) == {
+        "params": {"total": 8_840_488_784, "without_embedding": 8_303_355_728, "active": 753_608_528}
+    }
+
+
+@pytest.mark.torch
+def test_hbm_prints_records_with_the_field_names_of_the_record(tmp_path: Path) -> None:
+    answer = run(
+        "hbm",
+        "--patterns",
+        "copy",
+        "--sizes",
+        "64K",
+        "--variants",
+        "op",
+        "--passes",
+        "1",
+        "--device",
+        "cpu",
+        "--json",
+        cwd=tmp_path,
+    )
+    assert answer.returncode == 0, answer.stderr
+    (record,) = json.loads(answer.stdout)
+    assert record["probe"] == "memory.copy" and record["params"]["bytes"] == 65536 and record["samples"]
+    again = run("sweep", "again", record["id"], "--passes", "1", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)[0]["point"] == record["point"]
+
+
+@pytest.mark.torch
+def test_collectives_print_the_columns_of_rccl_tests(tmp_path: Path) -> None:
+    answer = run(
+        "collectives",
+        "--ops",
+        "all_reduce",
+        "--sizes",
+        "1K,1M",
+        "--ranks",
+        "2",
+        "--passes",
+        "1",
+        "--device",
+        "cpu",
+        cwd=tmp_path,
+    )
+    assert answer.returncode == 0, answer.stderr
+    header = next(line for line in answer.stdout.splitlines() if "algbw" in line).split()
+    assert header[:9] == ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong"]
+
+
+@pytest.mark.torch
+def test_collectives_join_the_group_of_an_outside_launcher(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "mi300bench",
+               "collectives", "--ops", "all_reduce", "--sizes", "1K,64K", "--device", "cpu", "--json"]  # fmt: skip
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    records = json.loads(answer.stdout)
+    assert len(records) == 2 and all(r["world"]["ranks"] == 2 and r["conditions"]["launcher"] == "outside" for r in records)
+    assert any(doubt["kind"] == "few-passes" for doubt in records[0]["doubts"])
+
+
+@pytest.mark.torch
+def test_node_tells_the_machine_and_torch() -> None:
+    answer = run("node", "--json", "--device", "cpu")
+    document = json.loads(answer.stdout)
+    assert document["torch"]["conditions"]["framework"] == "torch" and document["inventory"]["cores"] >= 1

@@ -1,0 +1,139 @@
+"""Is the bucket that the tuner picks the best one? ``python -m tests.cluster.buckets [FOLDER]``
+
+In each cluster: decide as autotune does (measure, fit, search, confirm), then measure every distinct packing of
+the exhaustive set on fresh interleaved runs. Regret is the picked packing's step over the best one's, minus 1.
+Predictions of exposed time (step minus computation) are made before the exhaustive runs and held against them,
+beside a constant (the mean) and a straight line in the number of buckets, both fitted to the very data (leave-one-out).
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+from mi300bench import stats
+from mi300bench.flow import trainers
+from mi300bench.flow.autotune import needed_points, probing
+from mi300bench.flow.measure import measure, only_ok
+from mi300bench.flow.settings import Settings
+from mi300bench.flow.tuning import Job, Tuned, confirmation, medians_by_round, tune
+from mi300bench.schema.plan import Stop
+from mi300bench.schema.record import Origin, World
+from mi300bench.tune.search import Ranked
+from mi300bench.tune.space import CAPS_MIB, distinct_packings, one_bucket_mib
+from mi300bench.tune.zaya1 import caps_text
+
+from tests.cluster.namespaces import Cluster, cluster
+
+# (bit/s, one-way delay in seconds)
+CLUSTERS = ((1e9, 0.0), (4e9, 0.0), (1e9, 2e-3))
+ROUNDS = 2
+# The exhaustive runs: DDP rebuilds its buckets in the second step, the third is the first to count as warm.
+STOP = Stop(relative_ci=0.02, min_samples=3, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=2)
+WORLD = World(device="cpu", ranks=2, threads=1)
+
+
+def decided(job: Job, settings: Settings) -> tuple[Tuned, float]:
+    """Return the tuned config and the seconds it took to get it."""
+    start = time.monotonic()
+    measured = measure(probing(job, needed_points(job), 1), settings)
+    tuned = tune(job, only_ok(measured, what="buckets"), settings)
+    return tuned, time.monotonic() - start
+
+
+def exhaustive(job: Job, tuned: Tuned, settings: Settings) -> tuple[list[Ranked], list[list[float]], float]:
+    """Return every distinct packing of the exhaustive set and of the pick, seconds by round, and the time it took."""
+    start = time.monotonic()
+    sizes = tuned.model.timeline.gradient_bytes
+    pick = tuned.config.choices["ddp.bucket_cap_mb"].value
+    values = ["default", *CAPS_MIB, one_bucket_mib(sizes), pick]
+    wanted = [candidate.value for candidate in distinct_packings(sizes, values)]
+    rows = [next(row for row in tuned.ranked if row.stands_for(value)) for value in wanted]
+    plan = confirmation(job, [row.candidate.value for row in rows], ROUNDS, stop=STOP)
+    table = medians_by_round(plan, measure(plan, settings))
+    return rows, table, time.monotonic() - start
+
+
+def leave_one_out(x: Sequence[float], y: Sequence[float], degree: int) -> list[float]:
+    """Return each y predicted by a polynomial through all the others."""
+    predicted = []
+    for index in range(len(y)):
+        rest = [i for i in range(len(y)) if i != index]
+        fitted = np.polyfit([x[i] for i in rest], [y[i] for i in rest], degree)
+        predicted.append(float(np.polyval(fitted, x[index])))
+    return predicted
+
+
+def median_error(predicted: Sequence[float], measured: Sequence[float]) -> float:
+    """Return the median relative error."""
+    return float(np.median([abs(p / m - 1) for p, m in zip(predicted, measured, strict=True)]))
+
+
+def study(made: Cluster, folder: Path) -> dict[str, object]:
+    """Return the figures of one cluster, and print them."""
+    settings = Settings(
+        store=folder, node="cluster", origin=Origin.EMULATED, source=made.says, launcher=made.launcher,
+        say=lambda text: print(f"  {text}", flush=True),  # noqa: T201 - a program that prints
+    )  # fmt: skip
+    job = Job(trainer="zaya1", config=trainers.preset_config("zaya1", "small"), world=WORLD)
+    print(made.says, flush=True)  # noqa: T201
+    tuned, decide_s = decided(job, settings)
+    rows, table, exhaustive_s = exhaustive(job, tuned, replace(settings, passes=ROUNDS))
+    compute = tuned.model.timeline.compute_s
+    steps = [stats.typical(row) for row in table]
+    pick = next(i for i, row in enumerate(rows) if row.stands_for(tuned.config.choices["ddp.bucket_cap_mb"].value))
+    best = int(np.argmin(steps))
+    regret = stats.ratio_of_pairs(table[best], table[pick])
+    exposed = [step - compute for step in steps]
+    predicted = [row.simulated.exposed_s for row in rows]
+    buckets = [float(len(row.simulated.transfers)) for row in rows]
+    default = stats.compare(table[0], table[pick])
+    result = {
+        "cluster": made.says,
+        "pick": caps_text(rows[pick].candidate.value),
+        "best": caps_text(rows[best].candidate.value),
+        "confirmed": asdict(tuned.config.confirmed.ratio) if tuned.config.confirmed else None,
+        "verdict": str(tuned.config.confirmed.verdict) if tuned.config.confirmed else "not confirmed",
+        "regret": regret.mid - 1,
+        "regret_interval": [regret.low - 1, regret.high - 1],
+        "pick_over_default": default.ratio.mid,
+        "exposed_error": median_error(predicted, exposed),
+        "constant_error": median_error(leave_one_out(buckets, exposed, 0), exposed),
+        "line_error": median_error(leave_one_out(buckets, exposed, 1), exposed),
+        "compute_s": compute,
+        "decide_s": decide_s,
+        "exhaustive_s": exhaustive_s,
+        "rows": [
+            {"cap": caps_text(r.candidate.value), "buckets": b, "predicted": r.simulated.step_s, "measured": row}
+            for r, b, row in zip(rows, buckets, table, strict=True)
+        ],
+    }
+    for r, row, seconds in zip(rows, table, steps, strict=True):
+        rounds = " ".join(f"{value:.3f}" for value in row)
+        print(  # noqa: T201
+            f"  {caps_text(r.candidate.value):>10} MiB {len(r.simulated.transfers):4} buckets  predicted "
+            f"{r.simulated.step_s:.3f}  measured {seconds:.3f}  ({rounds})",
+            flush=True,
+        )
+    shown = {key: value for key, value in result.items() if key != "rows"}
+    print(json.dumps(shown, indent=1), flush=True)  # noqa: T201
+    return result
+
+
+def main(arguments: list[str]) -> int:
+    """Study every cluster; 0 where regret is at most 3 % and predictions are within 25 % in all of them."""
+    folder = Path(arguments[0] if arguments else "runs/clusters")
+    results = []
+    for rate, delay in CLUSTERS:
+        with cluster(rate_bits=rate, delay_s=delay) as made:
+            results.append(study(made, folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "buckets.json").write_text(json.dumps(results, indent=1))
+    return 0 if all(r["regret"] <= 0.03 and r["exposed_error"] <= 0.25 for r in results) else 1  # type: ignore[operator]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

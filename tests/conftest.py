@@ -1,0 +1,66 @@
+"""Fixtures that several folders share."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mi300bench.schema.record import Measurement, Outcome, Work, World, short_hash
+
+CHROMIUM = "/usr/bin/chromium"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, with the reason, what this machine cannot run."""
+    import importlib.util
+
+    has_torch = importlib.util.find_spec("torch") is not None
+    reasons = {
+        "torch": "" if has_torch else "torch is not installed",
+        "browser": "" if Path(CHROMIUM).exists() else f"there is no {CHROMIUM}",
+        "cluster": "" if os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc") else "needs root and iproute2",
+        "device": "" if Path("/dev/kfd").exists() or Path("/dev/nvidia0").exists() else "there is no GPU",
+    }
+    for item in items:
+        for name, reason in reasons.items():
+            if reason and item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def make_record() -> Callable[..., Measurement]:
+    """Return a function that makes complete records with given parts."""
+
+    def make(probe: str = "memory.copy", **parts: Any) -> Measurement:
+        params = parts.pop("params", {"bytes": 1024})
+        ranks = parts.pop("ranks", 1)
+        fields: dict[str, Any] = {
+            "method": 1,
+            "outcome": Outcome.OK,
+            "samples": (1.0, 1.0, 1.0, 1.0, 1.0),
+            "point": short_hash([probe, params, ranks]),
+            "run": "20260101T000000-aaaaaa",
+            "node": "n1",
+            "device": "a CPU",
+            "work": Work(),
+            "world": World(ranks=ranks, threads=1),
+            "conditions": {"framework": "torch", "framework_version": "2.13.0", "backend": "gloo"},
+            "started_at": "2026-01-01T00:00:00+00:00",
+        }
+        fields |= parts
+        fields.setdefault("id", short_hash([probe, params, ranks, fields.get("pass_index", 0), fields["run"]]))
+        return Measurement(probe=probe, params=params, **fields)
+
+    return make
+
+
+@pytest.fixture
+def text_file(tmp_path: Path) -> Path:
+    """Return real text of a size that trains quickly: some of CPython's documentation."""
+    from pydoc_data import topics
+
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(list(topics.topics.values())[:40]), encoding="utf-8")
+    return path

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+from mi300bench.errors import RecordError
+from mi300bench.fit.roofline import compute_plateau, fit_memory, staircase
+from mi300bench.schema.record import Work
+
+MIB = 2**20
+
+
+def groups(make_record, law, sizes):
+    return [
+        [
+            make_record(
+                "memory.copy",
+                params={"bytes": s // 2, "variant": "op"},
+                samples=(s / law(s),) * 5,
+                work=Work(bytes_read=s),
+            )
+        ]
+        for s in sizes
+    ]
+
+
+def test_planted_cache_knees_are_found(make_record) -> None:
+    sizes = [2**k * 65536 for k in range(14)]
+    noise = np.random.default_rng(1)
+    law = lambda s: (400e9 if s <= MIB else 120e9 if s <= 32 * MIB else 25e9) * noise.normal(1, 0.03)  # noqa: E731
+    curve = fit_memory(groups(make_record, law, sizes))
+    assert [round(level.bandwidth / 1e9, -1) for level in curve.levels] == [400, 120, pytest.approx(20, abs=10)]
+    assert MIB < curve.knees[0] < 2 * MIB and 32 * MIB < curve.knees[1] < 64 * MIB
+    assert curve.sustained == pytest.approx(25e9, rel=0.05)
+
+
+def test_a_flat_curve_has_no_knee(make_record) -> None:
+    noise = np.random.default_rng(2)
+    curve = fit_memory(groups(make_record, lambda s: 25e9 * noise.normal(1, 0.03), [2**k * MIB for k in range(10)]))
+    assert curve.knees == ()
+
+
+def test_one_point_is_one_level() -> None:
+    assert staircase(np.log(np.array([5.0]))) == [0]
+
+
+def test_no_point_names_the_command_that_measures_one() -> None:
+    with pytest.raises(RecordError) as caught:
+        fit_memory([])
+    assert "hbm" in caught.value.hint
+
+
+def test_the_plateau_is_the_best_median(make_record) -> None:
+    made = [[make_record("gemm", params={"n": n}, samples=(1.0,) * 5, work=Work(flop=n))] for n in (10, 30, 20)]
+    assert compute_plateau(made) == 30

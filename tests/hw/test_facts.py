@@ -1,0 +1,50 @@
+import pytest
+from mi300bench.hw.facts import device_table, find_device, peak_fraction
+
+
+def test_every_fact_has_a_source_and_a_date() -> None:
+    for device in device_table():
+        for fact in device.facts.values():
+            assert fact.source and fact.read_on.year >= 2025 and fact.value > 0
+
+
+def test_a_peak_is_units_times_operations_times_clock() -> None:
+    checked = 0
+    for device in device_table():
+        clock = device.facts["clock"].value
+        for fact in device.facts.values():
+            if fact.formula is not None:
+                assert fact.value == pytest.approx(fact.formula["units"] * fact.formula["operations"] * clock, rel=2e-3)
+                checked += 1
+    assert checked >= 4
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "units", "key"),
+    [
+        ("AMD Instinct MI300X", "gfx942:sramecc+:xnack-", 304, "mi300x"),
+        ("AMD Instinct MI300X VF", "gfx942", 304, "mi300x"),
+        ("", "gfx942:sramecc+:xnack-", 304, "mi300x"),
+        ("AMD Radeon Graphics", "gfx942", 304, "mi300x"),
+        ("NVIDIA H100 80GB HBM3", "sm_90", 132, "h100"),
+    ],
+)
+def test_a_device_is_found_by_name_or_by_architecture(name: str, arch: str, units: int, key: str) -> None:
+    found = find_device(name, arch=arch, compute_units=units)
+    assert found is not None and found.key == key
+
+
+@pytest.mark.parametrize(
+    ("name", "arch", "units"),
+    [
+        ("AMD Instinct MI300A", "gfx942", 228),
+        ("AMD Instinct MI300X", "gfx942", 38),  # one partition of a split chip
+        ("AMD Instinct MI325X", "gfx942", 304),
+        ("NVIDIA H200", "sm_90", 132),
+        ("NVIDIA GeForce RTX 4090", "sm_89", 128),
+        ("AMD EPYC", "x86_64 AVX512", 2),
+    ],
+)
+def test_an_unknown_device_has_no_peak_and_no_neighbours_peak(name: str, arch: str, units: int) -> None:
+    assert find_device(name, arch=arch, compute_units=units) is None
+    assert peak_fraction(1.0, None) is None

@@ -1,0 +1,124 @@
+"""One contract for every probe: it says its work, answers rightly, and is timed. Run on the CPU, small."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mi300bench.errors import PlanError
+from mi300bench.flow import plans
+from mi300bench.probes.catalog import CATALOG, entry
+from mi300bench.runner.launch import ProcessWorker
+from mi300bench.schema.doubt import FootprintInCache
+from mi300bench.schema.plan import Point, Stop
+from mi300bench.schema.record import Outcome, Scalar, World
+
+pytestmark = pytest.mark.torch
+QUICK = Stop(min_samples=3, max_seconds=0.2, warmup_seconds=0.0)
+TRAINING: dict[str, Scalar] = {"preset": "tiny", "seq_len": 16, "micro_batch": 1}
+
+
+def params(probe: str) -> list[dict[str, Scalar]]:
+    if probe in ("memory.gather", "memory.scatter"):
+        return [{"bytes": 65536, "row_bytes": 256, "dtype": "float32", "variant": "op"}]
+    if probe.startswith("memory."):
+        return [{"bytes": 65536, "dtype": dtype, "variant": "op"} for dtype in ("float32", "bfloat16")]
+    if probe == "gemm":
+        base: dict[str, Scalar] = {"m": 33, "n": 17, "k": 65, "cache": "cold", "inputs": "normal"}
+        return [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float16", "float32")]
+    if probe == "overlap":
+        return [{"bytes": 65536, "m": 64, "n": 64, "k": 64, "dtype": "float32"}]
+    if probe == "collective.all_reduce":
+        return [{"bytes": 65536, "dtype": "float32", "inflight": n} for n in (1, 2, 3)] + [{"bytes": 4, "dtype": "bfloat16"}]
+    if probe.startswith("collective."):
+        return [{"bytes": size, "dtype": d} for size in (4, 65536) for d in ("float32", "bfloat16")]
+    return [TRAINING | ({"bucket_cap_mb": "0.5"} if probe.endswith("step") else {})]
+
+
+def points(ranks: int) -> list[Point]:
+    world = World(device="cpu", ranks=ranks, threads=1)
+    chosen = [probe for probe, e in CATALOG.items() if (e.ranks > 1 or probe.startswith("zaya1")) == (ranks > 1)]
+    return [plans.point(probe, each, world, stop=QUICK) for probe in chosen for each in params(probe)]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_every_probe_gives_a_right_answer_and_declares_its_work(ranks: int) -> None:
+    worker = ProcessWorker(World(device="cpu", ranks=ranks, threads=1), {})
+    try:
+        for point in points(ranks):
+            record = worker.measure(point)
+            assert record.outcome is Outcome.OK, (point, record.reason)
+            assert len(record.samples) >= 3 and record.calls_per_sample >= 1 and record.warmup
+            work = record.work
+            assert work.bytes_read + work.bytes_written + work.flop + work.message_bytes > 0
+            assert len(record.rank_samples) == (ranks if ranks > 1 else 0)
+            assert record.samples == (tuple(map(max, zip(*record.rank_samples, strict=True))) if ranks > 1 else record.samples)
+            assert record.conditions["framework"] == "torch" and record.device
+    finally:
+        worker.close()
+
+
+def probe_of(name: str, asked: dict[str, Scalar], cache_bytes: int = 2**20) -> Any:
+    import importlib
+
+    module, cls = entry(name).target.split(":")
+    device = SimpleNamespace(torch_name="cpu", backend="gloo", cache_bytes=cache_bytes)
+    probe = getattr(importlib.import_module(module), cls)(asked, SimpleNamespace(rank=0, ranks=1, device=device))
+    probe.prepare()
+    return probe
+
+
+@pytest.mark.parametrize("name", [n for n in CATALOG if n.startswith("memory.") or n == "gemm"])
+def test_a_corrupted_result_is_noticed(name: str) -> None:
+    for asked in params(name)[:1]:
+        probe = probe_of(name, asked)
+        probe.call()
+        assert probe.check() == ""
+        damaged = next(getattr(probe, field) for field in ("total", "c", "b", "a") if hasattr(probe, field))
+        damaged.add_(1.0 if name != "gemm" else 100.0)
+        assert probe.check() != ""
+
+
+def test_bytes_are_counted_as_stream_counts_them() -> None:
+    size = 65536
+    for name, factor in (("read", 1), ("write", 1), ("copy", 2), ("scale", 2), ("add", 3), ("triad", 3)):
+        work = probe_of(f"memory.{name}", {"bytes": size, "dtype": "float32", "variant": "op"}).work()
+        assert work.bytes_read + work.bytes_written == factor * size
+
+
+def test_a_footprint_in_the_cache_is_a_doubt() -> None:
+    asked: dict[str, Scalar] = {"bytes": 65536, "dtype": "float32", "variant": "op"}
+    assert probe_of("memory.copy", asked, cache_bytes=2**20).doubts() == (
+        FootprintInCache(footprint_bytes=2 * 65536, cache_bytes=2**20),
+    )
+    assert probe_of("memory.copy", asked, cache_bytes=1024).doubts() == ()
+
+
+def test_a_gemm_states_two_flop_a_multiply_add() -> None:
+    asked = params("gemm")[0]
+    assert probe_of("gemm", asked).work().flop == 2 * 33 * 17 * 65
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("memory.copy", {"bytes": 64, "dtype": "float32", "variant": "magic"}),
+        ("memory.copy", {"bytes": 1, "dtype": "float32", "variant": "op"}),
+        ("memory.gather", {"bytes": 64, "dtype": "float32", "variant": "op", "row_bytes": 128}),
+        ("gemm", {"m": 1, "n": 1, "k": 1, "layout": "tt", "dtype": "float32"}),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(name: str, asked: dict[str, Scalar]) -> None:
+    with pytest.raises(PlanError):
+        probe_of(name, asked)
+
+
+def test_an_unknown_probe_lists_the_known() -> None:
+    with pytest.raises(PlanError) as caught:
+        entry("memory.teleport")
+    assert "memory.copy" in caught.value.hint
+
+
+def test_a_compiled_kernel_gives_the_same_answer() -> None:
+    probe = probe_of("memory.triad", {"bytes": 65536, "dtype": "float32", "variant": "compiled"})
+    probe.call()
+    assert probe.check() == ""

@@ -1,0 +1,89 @@
+"""Kill a sweep's worker at random moments, then resume: ``python -m tests.runner.kills [COUNT]``
+
+Each kill may cost the point in flight, recorded as failed; a resumed sweep measures those and nothing else.
+Moments are drawn by seed beforehand.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from mi300bench.schema.record import Measurement, Outcome
+from mi300bench.store.reader import read_records
+
+SEED = 20_261_130
+POINTS = 60
+SWEEP = f"""
+[sweep]
+question = "What survives {{kills}} kills?"
+[[probe]]
+name = "memory.copy"
+axes.bytes = [{", ".join(str(4096 * (i + 1)) for i in range(POINTS))}]
+params = {{{{ dtype = "float32", variant = "op" }}}}
+stop = {{{{ max_seconds = 0.5, relative_ci = 0.0, warmup_seconds = 0.05 }}}}
+"""
+
+
+def worker_of(session: int) -> int | None:
+    """Return the process id of the session's worker, if it has one at the moment."""
+    try:
+        children = Path(f"/proc/{session}/task/{session}/children").read_text().split()
+        return next((int(c) for c in children if b"runner.worker" in Path(f"/proc/{c}/cmdline").read_bytes()), None)
+    except OSError:
+        return None
+
+
+def command(folder: Path, *more: str) -> list[str]:
+    """Return the command that runs the sweep."""
+    return [sys.executable, "-m", "mi300bench", "sweep", "run", str(folder / "kills.toml"), "--device", "cpu", "--passes", "1",
+            "--store", str(folder / "runs"), "--node", "n1", *more]  # fmt: skip
+
+
+def kill_at_random(session: "subprocess.Popen[bytes]", kills: int) -> int:
+    """Kill the session's worker up to `kills` times at seeded moments; return how often it was."""
+    draw = random.Random(SEED)
+    waits = [draw.uniform(0.05, 2.5) for _ in range(kills)]
+    done = 0
+    for wait in waits:
+        time.sleep(wait)
+        victim = worker_of(session.pid)
+        while victim is None and session.poll() is None:
+            time.sleep(0.02)
+            victim = worker_of(session.pid)
+        if session.poll() is not None:
+            break
+        os.kill(victim, signal.SIGKILL)
+        done += 1
+        while worker_of(session.pid) == victim and session.poll() is None:
+            time.sleep(0.02)
+    return done
+
+
+def study(folder: Path, kills: int) -> tuple[int, list[Measurement], int, int]:
+    """Return kills done, the records of the killed sweep, how many the resumed one added, and its exit status."""
+    (folder / "kills.toml").write_text(SWEEP.format(kills=kills))
+    session = subprocess.Popen(command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = kill_at_random(session, kills)
+    session.wait(timeout=600)
+    first = list(read_records(folder / "runs"))
+    status = subprocess.run(command(folder, "--resume"), capture_output=True, check=False, timeout=600).returncode
+    return done, first, len(read_records(folder / "runs")) - len(first), status
+
+
+def main(arguments: list[str]) -> int:
+    """Print the figures; 0 where each kill cost at most one point and the resumed sweep measured only those."""
+    with tempfile.TemporaryDirectory() as name:
+        done, first, added, status = study(Path(name), int(arguments[0]) if arguments else 20)
+    failed = sum(record.outcome is Outcome.FAILED for record in first)
+    said = f"{done} kills, {len(first)} of {POINTS} points recorded, {failed} failed"
+    print(f"{said}; resumed: {added} measured, exit {status}")  # noqa: T201 - a program that prints
+    return 0 if len(first) == POINTS and failed <= done and added == failed and status == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
