@@ -22,6 +22,8 @@ from mi300bench.schema.record import Measurement
 Array = NDArray[np.float64]
 # A second piece must cut the relative error by this factor to be believed.
 WORTH_A_PIECE = 0.5
+# A straight line that is this close, in relative terms, needs no second piece.
+NEGLIGIBLE_ERROR = 0.01
 FEWEST_POINTS = 3
 # Outside the measured range a prediction is trusted this many times less.
 BEYOND_RANGE = 3.0
@@ -93,7 +95,8 @@ def _pieces(sizes: Array, seconds: Array) -> tuple[float, float, float | None]:
     for cut in range(FEWEST_POINTS, len(sizes) - FEWEST_POINTS + 1):
         first, last = _straight(sizes[:cut], seconds[:cut]), _straight(sizes[cut:], seconds[cut:])
         together = first[2] + last[2]
-        if together < WORTH_A_PIECE * error and together < best[2] and last[1] > 0:
+        is_worth_it = error > len(sizes) * NEGLIGIBLE_ERROR**2 and together < WORTH_A_PIECE * error
+        if is_worth_it and together < best[2] and last[1] > 0:
             best = (first[0], last[1], together, float(sizes[cut]))
     return best[0], best[1], best[3]
 

@@ -43,6 +43,14 @@ class Line:
     high: tuple[float, ...] = ()
 
 
+LONGEST_LABEL = 48
+
+
+def short(label: str) -> str:
+    """Return a label that leaves room for the chart."""
+    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+
+
 def _draw(size: tuple[float, float], alt: str, paint: Any) -> str:
     import matplotlib
 
@@ -76,9 +84,9 @@ def curves(
         for index, line in enumerate(lines):
             colour = COLOURS[index % len(COLOURS)]
             if line.is_fit:
-                axes.plot(line.x, line.y, "--", color=COLOURS[(index - 1) % len(COLOURS)], label=line.label, linewidth=1.2)
+                axes.plot(line.x, line.y, "--", color=COLOURS[(index - 1) % len(COLOURS)], label=short(line.label), linewidth=1.2)
                 continue
-            axes.plot(line.x, line.y, "o-", color=colour, label=line.label, markersize=4, linewidth=1.5)
+            axes.plot(line.x, line.y, "o-", color=colour, label=short(line.label), markersize=4, linewidth=1.5)
             if line.low:
                 axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.2, linewidth=0)
         for at, text in marks:
@@ -108,7 +116,7 @@ def bars(labels: Sequence[str], values: Sequence[float], *, x_label: str, alt: s
 
     def paint(_figure: Any, axes: Any) -> None:
         axes.barh(range(len(values)), values, color=COLOURS[0])
-        axes.set_yticks(range(len(values)), labels)
+        axes.set_yticks(range(len(values)), [short(label) for label in labels])
         axes.invert_yaxis()
         axes.set_xlabel(x_label)
 
@@ -137,7 +145,7 @@ def timeline(ready: Sequence[tuple[float, float]], backward_s: float, packings: 
                 below.barh(row, end - start, left=start, height=0.7, color=COLOURS[row % len(COLOURS)], alpha=shade)
                 if end - start > 0.06 * max(e for p in packings for _, _, e in p.spans):
                     below.text((start + end) / 2, row, f"{size:.0f}", ha="center", va="center", fontsize=8)
-        below.set_yticks(range(len(packings)), [packing.label for packing in packings])
+        below.set_yticks(range(len(packings)), [short(packing.label) for packing in packings])
         below.invert_yaxis()
         below.set_xlabel("seconds after backward began (numbers: MiB of a bucket)")
         for part in (above, below):
@@ -156,7 +164,7 @@ def against(points: Sequence[tuple[str, float, float, float, float]], *, alt: st
         axes.plot([least, most], [least, most], color=INK, linewidth=0.8, linestyle=":")
         for index, (label, predicted, measured, low, high) in enumerate(points):
             error = [[measured - low], [high - measured]]
-            axes.errorbar([predicted], [measured], yerr=error, fmt="o", color=COLOURS[index % len(COLOURS)], label=label)
+            axes.errorbar([predicted], [measured], yerr=error, fmt="o", color=COLOURS[index % len(COLOURS)], label=short(label))
         axes.set_xlim(least, most)
         axes.set_ylim(min(least, min(p[3] for p in points)), max(most, max(p[4] for p in points)))
         axes.set_xlabel("predicted seconds a step")

@@ -123,7 +123,12 @@ def test_bad_requests_end_with_a_message_and_a_code(tmp_path: Path, arguments: l
 def test_a_store_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     answer = run("hbm", "--sizes", "1M", "--device", "cpu", cwd=tmp_path)
-    assert answer.returncode == 3 and "cannot be written" in answer.stderr
+    assert answer.returncode == 2 and "is a file" in answer.stderr
+
+
+def test_a_read_only_store_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    answer = run("hbm", "--sizes", "1M", "--device", "cpu", "--store", "/proc/runs", cwd=tmp_path)
+    assert answer.returncode == 3 and "cannot be written" in answer.stderr and "Traceback" not in answer.stderr
 
 
 def test_a_missing_framework_is_a_message(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_the_exported_lines_run_and_ddp_uses_what_was_tuned(caps, limits, monkey
 
 def test_the_evidence_and_the_verdict_come_along() -> None:
     text = export(tuned(), "ddp")
-    assert "confirmed: faster" in text and "MiB" in text and "torch 2.13" in text
+    assert "confirmed: 1,50 MiB against the default: faster" in text and "MiB" in text and "torch 2.13" in text
 
 
 def test_an_unknown_target_lists_the_known() -> None:
