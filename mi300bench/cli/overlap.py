@@ -19,9 +19,13 @@ from mi300bench.units import dtype_name, parse_sizes
 @click.option("--shapes", multiple=True, default=("512x512x512",), show_default=True, metavar="MxNxK",
               help="Products beside it, K the reduction; may be repeated.")  # fmt: skip
 @click.option("--ranks", default="", help="Number of local ranks; under torchrun: its own group.")
+@click.option("--inflight", type=click.IntRange(min=1), default=1, show_default=True,
+              help="All-reduces at once; gloo runs two of DDP's buckets at a time.")  # fmt: skip
 @click.option("--dtype", default="float32", show_default=True, help="Element type of the products.")
 @measuring_options
-def command(*, sizes: str, shapes: tuple[str, ...], ranks: str, dtype: str, device: str, as_json: bool, **shared: Any) -> None:
+def command(
+    *, sizes: str, shapes: tuple[str, ...], ranks: str, inflight: int, dtype: str, device: str, as_json: bool, **shared: Any
+) -> None:
     """Measure an all-reduce beside matrix products: how much each slows the other."""
     kind = device_of(device)
     counts = whole_numbers(ranks, "--ranks") if ranks else (default_ranks(kind),)
@@ -31,7 +35,7 @@ def command(*, sizes: str, shapes: tuple[str, ...], ranks: str, dtype: str, devi
         point
         for count in counts
         for point in plans.overlap_points(
-            parse_sizes(sizes), triples, world(kind, count, launcher=shared["launcher"]), dtype=element
+            parse_sizes(sizes), triples, world(kind, count, launcher=shared["launcher"]), dtype=element, inflight=inflight
         )
     ]
     plan = plans.plan("How much do communication and computation slow each other?", points, passes=shared["passes"])

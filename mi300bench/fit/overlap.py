@@ -43,7 +43,7 @@ def fit_overlap(groups: Sequence[Sequence[Measurement]]) -> OverlapModel:
     rows = []
     for passes in groups:
         factors = [_factors(record) for record in passes]
-        size = passes[0].work.message_bytes / 2  # a call of the probe sends its message twice
+        size = float(str(passes[0].params["bytes"]))
         rows.append((size, stats.typical([f[0] for f in factors]), stats.typical([f[1] for f in factors])))
     rows.sort()
     return OverlapModel(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mi300bench.errors import NodeError
+from mi300bench.fit.step import LANES
 from mi300bench.flow import evidence, plans, trainers
 from mi300bench.flow.measure import measure, only_ok
 from mi300bench.flow.settings import Settings
@@ -25,7 +26,7 @@ ONE_PASS_BELOW_S = 900.0
 MESSAGE_SIZES = (8, 1024, 16 * 1024, 128 * 1024, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 # A single bucket of a large model is not measured whole; its prediction says that it is extrapolated.
 LARGEST_MESSAGE = 2 * GIB
-OVERLAP_SIZES = (4 * MIB, 32 * MIB)
+OVERLAP_SIZES = (8 * MIB, 16 * MIB, 32 * MIB)
 MEMORY_SIZES = (64 * 1024, 256 * 1024, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
 SQUARES = (256, 512, 1024, 2048)
 
@@ -52,7 +53,12 @@ def needed_points(job: Job) -> list[Point]:
         *plans.collective_points(["all_reduce"], [*sizes, *beyond], [job.world], stop=LINK),
         *plans.collective_points(["all_reduce"], overlap_sizes, [job.world], inflight=evidence.PAIR, stop=LINK),
         *plans.overlap_points(
-            overlap_sizes, [(min(tokens, 4096), hidden, hidden)], job.world, dtype=job.config.precision, stop=QUICK
+            overlap_sizes,
+            [(min(tokens, 4096), hidden, hidden)],
+            job.world,
+            dtype=job.config.precision,
+            inflight=LANES["gloo"] if job.world.device == "cpu" else 1,
+            stop=QUICK,
         ),
     ]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from mi300bench.errors import RecordError
 from mi300bench.fit.link import fit_link
 from mi300bench.fit.overlap import fit_overlap
-from mi300bench.fit.step import StepModel, fit_timeline
+from mi300bench.fit.step import LANES, StepModel, fit_timeline
 from mi300bench.schema.record import Measurement, Scalar, World
 from mi300bench.store.select import by_point, require_comparable, select
 
@@ -37,7 +37,9 @@ def step_model(records: Sequence[Measurement], trainer: str, world: World, **par
     timelines = groups(records, f"{trainer}.backward", world, **params)
     links = groups(records, "collective.all_reduce", world, dtype="float32", inflight=None)
     pairs = groups(records, "collective.all_reduce", world, dtype="float32", inflight=PAIR)
-    overlaps = groups(records, "overlap", world)
+    # As many all-reduces at once as the backend runs, since that is what disturbs a backward pass.
+    lanes = LANES.get(str(links[0][0].conditions.get("backend", "")), 1) if links else 1
+    overlaps = groups(records, "overlap", world, inflight=lanes if lanes > 1 else None)
     said = " ".join(f"{name}={value}" for name, value in params.items())
     for found, what, command in (
         (
@@ -50,7 +52,7 @@ def step_model(records: Sequence[Measurement], trainer: str, world: World, **par
             "float32 all-reduce",
             f"mi300bench collectives --ops all_reduce --sizes 8:256M:x4 --ranks {world.ranks}",
         ),
-        (overlaps, "overlap of a collective with products", f"mi300bench overlap --ranks {world.ranks}"),
+        (overlaps, "overlap of a collective with products", f"mi300bench overlap --inflight {lanes} --ranks {world.ranks}"),
     ):
         if not found:
             raise RecordError(f"the store has no {what} {place}", hint=f"measure it: {command}")

@@ -162,10 +162,12 @@ def overlap_points(
     world: World,
     *,
     dtype: str = "float32",
+    inflight: int = 1,
     stop: Stop | None = None,
 ) -> list[Point]:
-    """Return the points of an all-reduce beside matrix products."""
+    """Return the points of all-reduces, `inflight` of them at once, beside matrix products."""
+    several: dict[str, Scalar] = {"inflight": inflight} if inflight > 1 else {}
     return [
-        point("overlap", {"bytes": size, "m": m, "n": n, "k": k, "dtype": dtype}, world, stop=stop)
+        point("overlap", {**several, "bytes": size, "m": m, "n": n, "k": k, "dtype": dtype}, world, stop=stop)
         for size, (m, n, k) in itertools.product(sizes, shapes)
     ]

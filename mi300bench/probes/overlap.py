@@ -5,7 +5,7 @@ The number of products is chosen so that alone they take about 0.4 of the all-re
 covers them whole even where they slow to less than half. The marks between the parts are the series; the fit
 turns them into slow-down factors.
 
-params: bytes (of the all-reduce), m, n, k, dtype (of the products)
+params: bytes (of the all-reduce), m, n, k, dtype (of the products), inflight (how many all-reduces at once, 1)
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ class Overlap(AbstractProbe):
         self.m, self.n, self.k = (int(str(params[name])) for name in ("m", "n", "k"))
         self.dtype = getattr(torch, str(params["dtype"]))
         self.elements = max(1, int(str(params["bytes"])) // 4)
+        self.inflight = int(str(params.get("inflight", 1)))
         self.products = 1
         self._marks: list[tuple[Any, ...]] = []
 
@@ -41,15 +42,22 @@ class Overlap(AbstractProbe):
         self.a = torch.randn(self.m, self.k, device=where).to(self.dtype)
         self.b = torch.randn(self.k, self.n, device=where).to(self.dtype)
         self.c = torch.empty(self.m, self.n, dtype=self.dtype, device=where)
-        self.message = torch.zeros(self.elements, device=where)
+        self.messages = [torch.zeros(self.elements, device=where) for _ in range(self.inflight)]
         self.signal = torch.zeros(1, device=where)
         device = self.seat.device
         for _ in range(2):
             product_s = device.seconds(self._multiply, 3)
-            collective_s = device.seconds(lambda: dist.all_reduce(self.message), 2)
+            collective_s = device.seconds(lambda: self._wait(self._start()), 2)
         chosen = torch.tensor([max(1, round(COVER * collective_s / product_s))], device=where)
         dist.broadcast(chosen, src=0)
         self.products = int(chosen)
+
+    def _start(self) -> list[Any]:
+        return [dist.all_reduce(message, async_op=True) for message in self.messages]
+
+    def _wait(self, pending: list[Any]) -> None:
+        for each in pending:
+            each.wait()
 
     def _multiply(self) -> None:
         torch.mm(self.a, self.b, out=self.c)
@@ -63,24 +71,25 @@ class Overlap(AbstractProbe):
         marks.append(mark())
         dist.all_reduce(self.signal)
         marks.append(mark())
-        dist.all_reduce(self.message)
+        self._wait(self._start())
         marks.append(mark())
         dist.all_reduce(self.signal)
         marks.append(mark())
-        pending = dist.all_reduce(self.message, async_op=True)
+        pending = self._start()
         for _ in range(self.products):
             self._multiply()
         marks.append(mark())
-        assert pending is not None
-        pending.wait()
+        self._wait(pending)
         marks.append(mark())
         self._marks.append(tuple(marks))
 
     def work(self) -> Work:
-        return Work(flop=2 * self.products * gemm_flop(self.m, self.n, self.k), message_bytes=2.0 * self.elements * 4)
+        return Work(
+            flop=2 * self.products * gemm_flop(self.m, self.n, self.k), message_bytes=2.0 * self.elements * 4 * self.inflight
+        )
 
     def check(self) -> str:
-        message = torch.ones(16, device=self.message.device)
+        message = torch.ones(16, device=self.signal.device)
         pending = dist.all_reduce(message, async_op=True)
         self._multiply()
         assert pending is not None
@@ -94,7 +103,7 @@ class Overlap(AbstractProbe):
         ]
         mine = torch.tensor(parts, dtype=torch.float64)
         if self.seat.device.backend == "nccl":
-            mine = mine.to(torch.float32).to(self.message.device)
+            mine = mine.to(torch.float32).to(self.signal.device)
         dist.all_reduce(mine, op=dist.ReduceOp.MAX)
         columns = {name: tuple(float(v) for v in mine[:, i]) for i, name in enumerate(PARTS)}
         return columns | {"products": (self.products,)}

@@ -25,14 +25,15 @@ from mi300bench.schema.record import Origin, World
 from mi300bench.tune.search import Ranked
 from mi300bench.tune.space import CAPS_MIB, distinct_packings, one_bucket_mib
 from mi300bench.tune.zaya1 import caps_text
+from scipy.stats import t as student
 
 from tests.cluster.namespaces import Cluster, cluster
 
 # (bit/s, one-way delay in seconds)
 CLUSTERS = ((1e9, 0.0), (4e9, 0.0), (1e9, 2e-3))
 ROUNDS = 2
-# The exhaustive runs: DDP rebuilds its buckets in the second step, the third is the first to count as warm.
-STOP = Stop(relative_ci=0.02, min_samples=3, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=2)
+# DDP rebuilds its buckets before the second step; two pass before a sample (one checked, one to warm up).
+STOP = Stop(relative_ci=0.02, min_samples=3, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=1)
 WORLD = World(device="cpu", ranks=2, threads=1)
 
 
@@ -67,6 +68,18 @@ def leave_one_out(x: Sequence[float], y: Sequence[float], degree: int) -> list[f
     return predicted
 
 
+def pooled_interval(table: Sequence[Sequence[float]], ratio: float) -> tuple[float, float]:
+    """Return the interval of a ratio of two rows' medians, with the noise of all rows pooled.
+
+    Two rounds of two packings say little of the noise; the rounds of all packings say enough.
+    """
+    logs = np.log(np.array(table))
+    freedom = logs.size - len(logs)
+    noise = float(np.sqrt(((logs - logs.mean(axis=1, keepdims=True)) ** 2).sum() / freedom))
+    half = float(student.ppf(0.975, freedom)) * noise * (2 / logs.shape[1]) ** 0.5
+    return ratio * float(np.exp(-half)), ratio * float(np.exp(half))
+
+
 def median_error(predicted: Sequence[float], measured: Sequence[float]) -> float:
     """Return the median relative error."""
     return float(np.median([abs(p / m - 1) for p, m in zip(predicted, measured, strict=True)]))
@@ -86,20 +99,21 @@ def study(made: Cluster, folder: Path) -> dict[str, object]:
     steps = [stats.typical(row) for row in table]
     pick = next(i for i, row in enumerate(rows) if row.stands_for(tuned.config.choices["ddp.bucket_cap_mb"].value))
     best = int(np.argmin(steps))
-    regret = stats.ratio_of_pairs(table[best], table[pick])
+    regret = steps[pick] / steps[best]
+    bounds = pooled_interval(table, regret)
+    over_default = steps[pick] / steps[0]
     exposed = [step - compute for step in steps]
     predicted = [row.simulated.exposed_s for row in rows]
     buckets = [float(len(row.simulated.transfers)) for row in rows]
-    default = stats.compare(table[0], table[pick])
     result = {
         "cluster": made.says,
         "pick": caps_text(rows[pick].candidate.value),
         "best": caps_text(rows[best].candidate.value),
         "confirmed": asdict(tuned.config.confirmed.ratio) if tuned.config.confirmed else None,
         "verdict": str(tuned.config.confirmed.verdict) if tuned.config.confirmed else "not confirmed",
-        "regret": regret.mid - 1,
-        "regret_interval": [regret.low - 1, regret.high - 1],
-        "pick_over_default": default.ratio.mid,
+        "regret": regret - 1,
+        "regret_interval": [bounds[0] - 1, bounds[1] - 1],
+        "pick_over_default": [over_default, *pooled_interval(table, over_default)],
         "exposed_error": median_error(predicted, exposed),
         "constant_error": median_error(leave_one_out(buckets, exposed, 0), exposed),
         "line_error": median_error(leave_one_out(buckets, exposed, 1), exposed),

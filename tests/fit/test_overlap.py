@@ -6,7 +6,13 @@ from mi300bench.schema.record import Work
 
 def record(make_record, *, alone, collective, beside, both):
     series = {"compute_alone_s": alone, "collective_alone_s": collective, "compute_beside_s": beside, "both_s": both}
-    return make_record("overlap", ranks=2, series={k: (v,) * 3 for k, v in series.items()}, work=Work(message_bytes=2 * 2**20))
+    return make_record(
+        "overlap",
+        params={"bytes": 2**20},
+        ranks=2,
+        series={k: (v,) * 3 for k, v in series.items()},
+        work=Work(message_bytes=2 * 2**20),
+    )
 
 
 def test_planted_slow_downs_come_out(make_record) -> None:

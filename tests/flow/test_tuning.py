@@ -35,7 +35,9 @@ def records(make_record, job: Job):
         for s in (8, 2**16, 2**20, 2**24, 2**26)
     ]
     parts = {"compute_alone_s": (1.0,), "collective_alone_s": (1.5,), "compute_beside_s": (1.1,), "both_s": (1.6,)}
-    found.append(make_record("overlap", params={"bytes": MIB}, ranks=2, series=parts, work=Work(message_bytes=2 * MIB)))
+    found.append(
+        make_record("overlap", params={"bytes": MIB, "inflight": 2}, ranks=2, series=parts, work=Work(message_bytes=2 * MIB))
+    )
     count = 30
     timeline = {"parameter": tuple(f"p{i}" for i in range(count)), "parameter_bytes": (MIB,) * count,
                 "ready_s": tuple(0.01 * (i + 1) for i in range(count)) * 5, "forward_s": (0.1,) * 5, "backward_s": (0.31,) * 5,

@@ -26,7 +26,7 @@ def params(probe: str) -> list[dict[str, Scalar]]:
         base: dict[str, Scalar] = {"m": 33, "n": 17, "k": 65, "cache": "cold", "inputs": "normal"}
         return [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float16", "float32")]
     if probe == "overlap":
-        return [{"bytes": 65536, "m": 64, "n": 64, "k": 64, "dtype": "float32"}]
+        return [{"bytes": 65536, "m": 64, "n": 64, "k": 64, "dtype": "float32", "inflight": n} for n in (1, 2)]
     if probe == "collective.all_reduce":
         return [{"bytes": 65536, "dtype": "float32", "inflight": n} for n in (1, 2, 3)] + [{"bytes": 4, "dtype": "bfloat16"}]
     if probe.startswith("collective."):
