@@ -64,6 +64,7 @@ peers: $(VENV)/.test
 
 cluster: $(VENV)/.test
 	$(BIN)/python -m tests.cluster.links
+	$(BIN)/python -m tests.cluster.exchange
 
 cluster-buckets: $(VENV)/.test
 	$(BIN)/python -m tests.cluster.buckets

@@ -80,8 +80,8 @@ def pair():
             # Scales and biases away from 1 and 0, so that none of them can be missing unnoticed.
             noise = torch.randn(parameter.shape, generator=generator)
             parameter.copy_(parameter + 0.1 * noise if parameter.dim() < 2 else parameter * 3)
-            if ".router." in name and parameter.dim() == 2:
-                parameter.mul_(8)  # so that tokens choose differently
+            # So that tokens differ, and choose differently.
+            parameter.mul_(10 if name == "embedding.weight" else 8 if ".router." in name and parameter.dim() == 2 else 1)
             there[theirs_of(name)].copy_(parameter)
         for index, block in enumerate(ours.blocks):
             block.router.balance.copy_(0.02 * torch.randn(MODEL.experts + 1, generator=generator))
