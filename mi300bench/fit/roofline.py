@@ -5,6 +5,7 @@ falls. The best staircase of each number of levels is found by dynamic programmi
 bandwidth, and a further level is believed only where it explains clearly more (Bayesian information criterion).
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,9 +44,9 @@ class MemoryCurve:
 
     @property
     def knees(self) -> tuple[float, ...]:
-        """Return the footprints at which the bandwidth steps, in bytes."""
-        pairs = zip(self.levels, self.levels[1:], strict=False)
-        return tuple(math.sqrt(one.last_bytes * other.first_bytes) for one, other in pairs)
+        """Return the footprints at which the bandwidth falls, in bytes. Where it rises, calls outgrow their overhead."""
+        falls = [(one, other) for one, other in itertools.pairwise(self.levels) if other.bandwidth < one.bandwidth]
+        return tuple(math.sqrt(one.last_bytes * other.first_bytes) for one, other in falls)
 
     @property
     def sustained(self) -> float:

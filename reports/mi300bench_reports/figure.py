@@ -150,7 +150,7 @@ def timeline(ready: Sequence[tuple[float, float]], backward_s: float, packings: 
         below.set_xlabel("seconds after backward began (numbers: MiB of a bucket)")
         for part in (above, below):
             part.axvline(backward_s, color=INK, linestyle=":", linewidth=1)
-        above.annotate("backward ends, undisturbed", (backward_s, 0), fontsize=8, rotation=90, va="bottom", ha="right")
+        above.annotate("backward ends ", (backward_s, 0.95), xycoords=("data", "axes fraction"), fontsize=8, va="top", ha="right")
 
     return _draw((7.2, 2.6 + 0.5 * len(packings)), alt, paint)
 

@@ -98,7 +98,7 @@ def memory(records: Sequence[Measurement]) -> Section | None:
         sustained = format_quantity(curve.sustained, Unit.BYTE_PER_SECOND)
         sentences.append(
             f"{curve.pattern} ({curve.variant}): {sustained} at the largest footprints, {_of_peak(curve.sustained, peak)}"
-            + (f"; it steps at {knees}." if knees else ".")
+            + (f"; it falls at {knees}." if knees else ".")
         )
         evidence += curve.evidence
     longest = max(curves, key=lambda curve: len(curve.footprints), default=None)

@@ -76,7 +76,9 @@ def decisions(tuned: TunedConfig) -> Section:
     sentences: list[str] = []
     evidence: list[str] = []
     for key, choice in tuned.choices.items():
-        sentences.append(f"{key} = {choice.value} (default {choice.default}): {choice.why}")
+        is_kept = choice.value == choice.default
+        said = f"{key} stays at its default" if is_kept else f"{key} = {choice.value} (default {choice.default})"
+        sentences.append(f"{said}. {choice.why}")
         sentences += [f"Doubt: {doubt}" for doubt in choice.doubts]
         evidence += choice.evidence
         for other in choice.alternatives:
@@ -125,7 +127,7 @@ def _timeline(model: StepModel, choice: Choice) -> Section:
         total += size / MIB
         ready.append((moment, total))
     best: Any = min(choice.alternatives, key=lambda a: a.predicted_s.mid, default=None)
-    shown: dict[str, Any] = {f"default ({choice.default})": choice.default}
+    shown: dict[str, Any] = {"default": choice.default}
     for value in ([choice.value] if choice.value != choice.default else []) + ([best.value] if best else []):
         shown.setdefault(f"{value} MiB", value) if value != choice.default else None
     packings = [_lanes(model, caps, label) for label, caps in shown.items()]

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-
 from mi300bench.units import MIB
+
 from tests.cluster.namespaces import cluster
 
 PART_BYTES = 32 * MIB

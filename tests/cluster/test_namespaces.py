@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-
 from mi300bench import stats
 from mi300bench.flow import plans
 from mi300bench.flow.measure import measure, require_all_ok
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.record import Origin
 from mi300bench.units import MIB
+
 from tests.cluster.links import WORLD, settings
 from tests.cluster.namespaces import BURST_BYTES, PREFIX, cluster
 

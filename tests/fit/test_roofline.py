@@ -37,6 +37,12 @@ def test_a_flat_curve_has_no_knee(make_record) -> None:
     assert curve.knees == ()
 
 
+def test_a_rise_out_of_call_overhead_is_no_knee(make_record) -> None:
+    law = lambda s: 20e9 if s < MIB else 150e9 if s <= 32 * MIB else 50e9  # noqa: E731 - a law is a formula
+    (knee,) = fit_memory(groups(make_record, law, [2**k * 65536 for k in range(14)])).knees
+    assert 32 * MIB < knee < 64 * MIB
+
+
 def test_one_point_is_one_level() -> None:
     assert staircase(np.log(np.array([5.0]))) == [0]
 

@@ -87,7 +87,7 @@ def test_an_unknown_peak_is_shown_as_unknown(records) -> None:
 
 def test_a_knee_is_named(records) -> None:
     (memory,) = [s for s in build(records, None).sections if s.anchor == "memory"]
-    assert any("steps at" in sentence for sentence in memory.sentences)
+    assert any("falls at" in sentence for sentence in memory.sentences)
 
 
 def test_emulated_data_is_said_before_anything_else(records) -> None:
