@@ -44,7 +44,9 @@ def plan(question: str, points: Iterable[Point], *, passes: int, most: int = MOS
     if not unique:
         raise PlanError("the plan has no point", hint="give at least one size, shape or operation")
     if len(unique) > most:
-        raise PlanError(f"the plan has {len(unique)} points, more than {most}", hint="shorten an axis, or raise max_points in a sweep file")
+        raise PlanError(
+            f"the plan has {len(unique)} points, more than {most}", hint="shorten an axis, or raise max_points in a sweep file"
+        )
     return Plan(question=question, points=unique, passes=passes, interleaved=interleaved)
 
 

@@ -65,7 +65,9 @@ def _command(world: World, launcher: str, socket_path: Path, limit_s: float) -> 
     if world.ranks == 1:
         return [sys.executable, *module, *options]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval=0.1"]
-    return [*torchrun, f"--nproc-per-node={world.ranks}", *module, *options, "--launcher=torchrun"]
+    # Its own folder for logs, which else stays behind in the temporary folder when the launcher is ended.
+    logs = f"--log-dir={socket_path.parent / 'elastic'}"
+    return [*torchrun, logs, f"--nproc-per-node={world.ranks}", *module, *options, "--launcher=torchrun"]
 
 
 class _Rank:
