@@ -1,7 +1,6 @@
 """mi300bench train."""
 
 import json
-import os
 import socket
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ from mi300bench.errors import PlanError, ProbeError
 from mi300bench.flow import trainers, training
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.world import default_ranks, world
-from mi300bench.runner.joined import is_joined
 from mi300bench.schema.codec import encode
 from mi300bench.schema.record import Outcome
 
@@ -65,9 +63,6 @@ def command(
         click.echo(json.dumps(encode(record)))
     if record.outcome is not Outcome.OK:
         raise ProbeError(record.reason, hint="what was done is in the store; with --checkpoint, --resume continues")
-    if is_joined():
-        sys.stdout.flush()
-        os._exit(0)  # the backend's threads need no farewell, and torch aborts where one of them is late
 
 
 def _describe(trainer: str, config: object, *, as_json: bool) -> None:
