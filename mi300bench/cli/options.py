@@ -27,6 +27,16 @@ store_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 
 
+# torchrun's own parser reads through to a script's options and takes --node for its --node-rank: hence the variable.
+node_option = click.option(
+    "--node",
+    default="",
+    envvar="MI300BENCH_NODE",
+    show_envvar=True,
+    help="Name of this machine in the store; default the host name. Under torchrun use the variable.",
+)
+
+
 def measuring_options(function: Function) -> Function:
     """Add the options of every command that measures."""
     options = [
@@ -34,7 +44,7 @@ def measuring_options(function: Function) -> Function:
         json_option,
         click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "rocm"]), default="auto", show_default=True,
                      help="What to measure; auto is the accelerator found, else the CPU."),
-        click.option("--node", default="", help="Name of this machine in the store; default the host name."),
+        node_option,
         click.option("--origin", type=click.Choice(["measured", "emulated"]), default="measured", show_default=True,
                      help="Say emulated where the machine or network is made up; nothing detects it."),
         click.option("--source", default="", help="What is emulated, in words; goes with --origin emulated."),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from mi300bench.cli.options import device_of, json_option, say, store_option
+from mi300bench.cli.options import device_of, json_option, node_option, say, store_option
 from mi300bench.errors import PlanError, ProbeError
 from mi300bench.flow import trainers, training
 from mi300bench.flow.settings import Settings
@@ -30,7 +30,7 @@ from mi300bench.schema.record import Outcome
 @click.option("--every", type=int, default=50, show_default=True, help="Steps between checkpoints.")
 @click.option("--resume", is_flag=True, help="Continue from the checkpoint.")
 @click.option("--describe", is_flag=True, help="Print the model as numbers and allocate nothing.")
-@click.option("--node", default="", help="Name of this machine in the store; default the host name.")
+@node_option
 @store_option
 @json_option
 @click.pass_context
@@ -57,7 +57,7 @@ def command(
         trainer=trainer, config=config, is_tuned=is_tuned, folder=checkpoint, every=every, resume=resume
     )
     if training.needs_launcher(place):
-        ctx.exit(training.relaunch(request, sys.argv[1:], place))
+        ctx.exit(training.relaunch(request, sys.argv[1:], place, node=settings.node))
     record = training.train(request, settings, place)
     if as_json and record.run:
         click.echo(json.dumps(encode(record)))

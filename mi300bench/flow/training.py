@@ -45,7 +45,7 @@ def resolve(trainer: str, *, preset: str, tuned: Path | None, steps: int | None,
     return config, is_tuned
 
 
-def relaunch(request: TrainRequest, arguments: Sequence[str], world: World) -> int:
+def relaunch(request: TrainRequest, arguments: Sequence[str], world: World, *, node: str) -> int:
     """Run the same command once a rank under torch's elastic launcher; return its exit status.
 
     Text and checkpoint are looked at here first, where a mistake is one message and not one a rank. Ctrl-C reaches the
@@ -54,12 +54,24 @@ def relaunch(request: TrainRequest, arguments: Sequence[str], world: World) -> i
     trainers.module(request.trainer, "train").preflight(request.config, folder=request.folder if request.resume else None)
     threads = {"OMP_NUM_THREADS": str(world.threads)} if world.threads else {}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={world.ranks}"]
-    launcher = subprocess.Popen([*command, "-m", "mi300bench.cli", *arguments], env={**os.environ, **threads})
+    told = {**os.environ, **threads, "MI300BENCH_NODE": node}
+    launcher = subprocess.Popen([*command, "-m", "mi300bench.cli", *without_node(arguments)], env=told)
     try:
         return launcher.wait()
     except KeyboardInterrupt:
         launcher.wait()
         raise
+
+
+def without_node(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without ``--node NAME``, which torchrun's parser would take for its own --node-rank."""
+    kept: list[str] = []
+    is_name = False
+    for argument in arguments:
+        if not is_name and argument != "--node" and not argument.startswith("--node="):
+            kept.append(argument)
+        is_name = argument == "--node"
+    return kept
 
 
 def needs_launcher(world: World) -> bool:

@@ -69,8 +69,8 @@ def test_two_ranks_under_torchrun_take_the_same_steps_as_one_with_their_batch(tm
         "4",
         launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
     )
-    local = train(tmp_path, text_file, "--steps", "4", "--ranks", "2")
-    assert two["series"] == local["series"] and two["world"]["ranks"] == 2
+    local = train(tmp_path, text_file, "--steps", "4", "--ranks", "2", "--node", "n7")
+    assert two["series"] == local["series"] and two["world"]["ranks"] == 2 and local["node"] == "n7"
     import tomli_w
     from mi300bench.schema import config as tuned_config
     from tests.schema.test_config import tuned
