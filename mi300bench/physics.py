@@ -49,11 +49,6 @@ def hops(op: str, ranks: int, *, backend: str = "") -> int:
     return notice + (ranks - 1 if op == "all_gather" else 1)
 
 
-def wire_bytes_per_rank(op: str, message_bytes: float, ranks: int) -> float:
-    """Return the bytes that each rank puts on the wire for one `op` of total size `message_bytes`."""
-    return message_bytes * busbw_factor(op, ranks)
-
-
 def nic_rate(op: str, busbw_bytes_per_second: float, *, nodes: int, ranks: int) -> float:
     """Return the rate per rank across `nodes` nodes of `ranks` ranks in all, in bytes per second.
 

@@ -1,7 +1,7 @@
 """Records in, curves out. Every fit keeps its range, its residuals on points held out, and its evidence.
 
 link.py      time of a collective by size: latency, bandwidth, knee
-roofline.py  bandwidth by footprint, cache knees found; the compute plateau
+roofline.py  bandwidth by footprint, cache knees found
 overlap.py   how much a collective and computation slow each other
 packing.py   how DDP packs gradients into buckets
 step.py      a training step simulated from its measured parts

@@ -1,4 +1,4 @@
-"""Bandwidth by footprint with the cache knees found, not assumed; and the compute plateau.
+"""Bandwidth by footprint with the cache knees found, not assumed.
 
 A memory curve is a staircase: within a cache level the bandwidth is roughly constant, between levels it
 falls. The best staircase of each number of levels is found by dynamic programming on the logarithm of the
@@ -108,8 +108,3 @@ def fit_memory(groups: Sequence[Sequence[Measurement]]) -> MemoryCurve:
         ),
         evidence=tuple(identity for row in rows for identity in row[2]),
     )
-
-
-def compute_plateau(groups: Sequence[Sequence[Measurement]]) -> float:
-    """Return the highest rate of any measured product, in FLOP per second, from medians."""
-    return max(stats.flop_rate(passes[0].work, stats.interval_of(passes).mid) for passes in groups)

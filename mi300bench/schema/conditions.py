@@ -1,4 +1,5 @@
-"""The names under which a record keeps the circumstances of a measurement. One list, so that readers agree."""
+"""The names under which a record keeps the circumstances of a measurement. One list, so that readers agree; a test holds
+every record against it."""
 
 # Environment variables that change what a framework or a communication library does.
 ENVIRONMENT_PREFIXES = (
@@ -16,7 +17,6 @@ NAMES = {
     "compute_units": "CUs, SMs or cores of the device",
     "cache_bytes": "last-level cache",
     "flush_bytes": "bytes written before each cold sample",
-    "footprint_bytes": "bytes the point touches",
     "threads": "threads of each rank",
     "affinity": "cores each rank may use",
     "hosts": "the hosts of the ranks",

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from mi300bench.errors import RecordError
-from mi300bench.fit.roofline import compute_plateau, fit_memory, staircase
+from mi300bench.fit.roofline import fit_memory, staircase
 from mi300bench.schema.record import Work
 
 MIB = 2**20
@@ -51,8 +51,3 @@ def test_no_point_names_the_command_that_measures_one() -> None:
     with pytest.raises(RecordError) as caught:
         fit_memory([])
     assert "hbm" in caught.value.hint
-
-
-def test_the_plateau_is_the_best_median(make_record) -> None:
-    made = [[make_record("gemm", params={"n": n}, samples=(1.0,) * 5, work=Work(flop=n))] for n in (10, 30, 20)]
-    assert compute_plateau(made) == 30

@@ -8,6 +8,7 @@ from mi300bench.errors import PlanError
 from mi300bench.flow import plans
 from mi300bench.probes.catalog import CATALOG, entry
 from mi300bench.runner.launch import ProcessWorker
+from mi300bench.schema.conditions import NAMES
 from mi300bench.schema.doubt import FootprintInCache
 from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import Outcome, Scalar, World
@@ -53,6 +54,7 @@ def test_every_probe_gives_a_right_answer_and_declares_its_work(ranks: int) -> N
             assert len(record.rank_samples) == (ranks if ranks > 1 else 0)
             assert record.samples == (tuple(map(max, zip(*record.rank_samples, strict=True))) if ranks > 1 else record.samples)
             assert record.conditions["framework"] == "torch" and record.device
+            assert set(record.conditions) <= set(NAMES)
     finally:
         worker.close()
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from mi300bench.schema.config import Confirmation
 from mi300bench.tune import zaya1
@@ -28,10 +30,21 @@ def test_the_shortlist_has_the_default_first_and_then_the_best_others(ranked) ->
     assert chosen[1].simulated.step_s <= chosen[2].simulated.step_s
 
 
-def test_without_fresh_runs_the_default_stays_unless_the_intervals_part(ranked) -> None:
-    best, default = ranked[0], next(row for row in ranked if row.stands_for("default"))
-    picked = zaya1.predicted_pick(ranked)
-    assert picked is (default if best.prediction.value.overlaps(default.prediction.value) else best)
+def ranked_with(*, error: float, spread: float):
+    made = model([0.05 * (i + 1) for i in range(40)], SIZES, backward=2.0, latency=0.05)
+    made = replace(made, link=replace(made.link, errors=(error,)), timeline=replace(made.timeline, spread=spread))
+    sizes = made.timeline.gradient_bytes
+    return rank(made, distinct_packings(sizes, bucket_caps(sizes, torch_version="2.13")))
+
+
+def test_without_fresh_runs_a_better_candidate_is_picked_where_the_fits_are_sure() -> None:
+    sure = ranked_with(error=1e-9, spread=0.0)
+    picked = zaya1.predicted_pick(sure)
+    assert picked is sure[0] and not picked.stands_for("default")
+
+
+def test_without_fresh_runs_the_default_stays_where_they_are_not() -> None:
+    assert zaya1.predicted_pick(ranked_with(error=0.5, spread=0.2)).stands_for("default")
 
 
 def test_a_confirmed_choice_says_how_much_and_from_which_records(ranked) -> None:
