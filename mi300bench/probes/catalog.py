@@ -57,15 +57,21 @@ CATALOG = {
     ),
     "zaya1.backward": Entry(
         target="mi300bench_training.zaya1.measure:Backward",
-        method=1,
+        method=2,
         needs="torch",
         summary="When each gradient of ZAYA1 is ready; all ranks compute, none communicates.",
     ),
     "zaya1.step": Entry(
         target="mi300bench_training.zaya1.measure:Step",
-        method=1,
+        method=2,
         needs="torch",
         summary="One whole training step of ZAYA1 under DDP.",
+    ),
+    "zaya1.memory": Entry(
+        target="mi300bench_training.zaya1.measure:Memory",
+        method=1,
+        needs="torch",
+        summary="The most bytes that training ZAYA1 holds at once on a rank.",
     ),
 }
 

@@ -166,7 +166,7 @@ def _against(evidence: Sequence[Measurement], choice: Choice, trainer: str) -> S
     predicted: Mapping[str, Interval] = {_key(name): a.predicted_s for a in choice.alternatives for name in (a.value, *a.same_as)}
     points = []
     for passes in passes_of(r for r in evidence if r.probe == f"{trainer}.step"):
-        caps = str(passes[0].params["bucket_cap_mb"])
+        caps = str(passes[0].params[BUCKET])
         if caps in predicted:
             measured = stats.interval_over_processes([stats.seconds_per_call(r) for r in passes], within=1.0)
             points.append((caps, predicted[caps], measured, tuple(r.id for r in passes)))

@@ -70,7 +70,7 @@ def test_a_cold_product_is_not_faster_than_a_hot_one(alone) -> None:
 
 def test_a_zaya1_step_trains(alone) -> None:
     world = World(device=detect_device(), ranks=1)
-    params = {"preset": "tiny", "seq_len": 64, "micro_batch": 2}
+    params = {"preset": "tiny", "data.seq_len": 64, "data.micro_batch": 2}
     for probe in ("zaya1.backward", "zaya1.step"):
         measured(alone, plans.point(probe, params, world, stop=STOP))
 

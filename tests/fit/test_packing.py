@@ -47,14 +47,14 @@ def test_packing_equals_the_buckets_that_ddp_rebuilds() -> None:
 
     world = World(device="cpu", ranks=2, threads=1)
     stop = Stop(min_samples=3, max_seconds=0.1, warmup_seconds=0.0, min_warmup_calls=2)
-    params = {"preset": "tiny", "seq_len": 16, "micro_batch": 1}
+    params = {"preset": "tiny", "data.seq_len": 16, "data.micro_batch": 1}
     worker = ProcessWorker(world, {})
     try:
         timeline = worker.measure(plans.point("zaya1.backward", params, world, stop=stop)).series
         sizes = [int(size) for size in timeline["parameter_bytes"]]
         for caps in ("default", 0.1, 0.5, 1.0, 100.0, [0.1, 0.5], [0.05, 1.0, 0.2]):
             text = caps if isinstance(caps, str) else ",".join(map(str, caps if isinstance(caps, list) else [caps]))
-            step = worker.measure(plans.point("zaya1.step", params | {"bucket_cap_mb": text}, world, stop=stop))
+            step = worker.measure(plans.point("zaya1.step", params | {"ddp.bucket_cap_mb": text}, world, stop=stop))
             assert step.series["bucket_bytes"] == bucket_bytes(sizes, caps), caps
     finally:
         worker.close()

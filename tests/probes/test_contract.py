@@ -15,7 +15,7 @@ from mi300bench.schema.record import Outcome, Scalar, World
 
 pytestmark = pytest.mark.torch
 QUICK = Stop(min_samples=3, max_seconds=0.2, warmup_seconds=0.0)
-TRAINING: dict[str, Scalar] = {"preset": "tiny", "seq_len": 16, "micro_batch": 1}
+TRAINING: dict[str, Scalar] = {"preset": "tiny", "data.seq_len": 16, "data.micro_batch": 1}
 
 
 def params(probe: str) -> list[dict[str, Scalar]]:
@@ -32,7 +32,7 @@ def params(probe: str) -> list[dict[str, Scalar]]:
         return [{"bytes": 65536, "dtype": "float32", "inflight": n} for n in (1, 2, 3)] + [{"bytes": 4, "dtype": "bfloat16"}]
     if probe.startswith("collective."):
         return [{"bytes": size, "dtype": d} for size in (4, 65536) for d in ("float32", "bfloat16")]
-    return [TRAINING | ({"bucket_cap_mb": "0.5"} if probe.endswith("step") else {})]
+    return [TRAINING | ({"ddp.bucket_cap_mb": "0.5"} if probe.endswith("step") else {})]
 
 
 def points(ranks: int) -> list[Point]:

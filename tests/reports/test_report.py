@@ -47,7 +47,7 @@ def records(make_record) -> list[Measurement]:
     timeline = {"parameter": ("a", "b"), "parameter_bytes": (2**20, 2**22), "ready_s": (0.1, 0.2) * 5, "forward_s": (0.1,) * 5,
                 "backward_s": (0.2,) * 5, "update_s": (0.1,) * 5}  # fmt: skip
     found.append(make_record("zaya1.backward", params={"preset": "tiny"}, ranks=2, series=timeline))
-    found.append(make_record("zaya1.step", params={"preset": "tiny", "bucket_cap_mb": "1,50"}, ranks=2))
+    found.append(make_record("zaya1.step", params={"preset": "tiny", "ddp.bucket_cap_mb": "1,50"}, ranks=2))
     return found
 
 

@@ -38,8 +38,8 @@ def test_the_global_batch_does_not_depend_on_the_ranks(text_file: Path) -> None:
     import torch
 
     stream = data.load(config(text_file)).train
-    one, _ = data.batch(stream, seed=1, step=3, rank=0, ranks=1, micro_batch=8, seq_len=16)
-    parts = [data.batch(stream, seed=1, step=3, rank=r, ranks=4, micro_batch=2, seq_len=16)[0] for r in range(4)]
+    one, _ = data.batch(stream, seed=1, step=3, part=0, parts=1, micro_batch=8, seq_len=16)
+    parts = [data.batch(stream, seed=1, step=3, part=r, parts=4, micro_batch=2, seq_len=16)[0] for r in range(4)]
     assert torch.equal(one, torch.cat(parts))
 
 
@@ -47,7 +47,7 @@ def test_targets_are_the_next_tokens(text_file: Path) -> None:
     import torch
 
     stream = data.load(config(text_file)).train
-    inputs, targets = data.batch(stream, seed=1, step=0, rank=0, ranks=1, micro_batch=2, seq_len=16)
+    inputs, targets = data.batch(stream, seed=1, step=0, part=0, parts=1, micro_batch=2, seq_len=16)
     assert torch.equal(inputs[:, 1:], targets[:, :-1])
 
 

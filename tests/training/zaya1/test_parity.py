@@ -2,7 +2,7 @@
 
 import pytest
 
-from mi300bench_training.zaya1.config import ModelConfig
+from mi300bench_training.zaya1.config import ModelConfig, TrainConfig
 
 pytestmark = pytest.mark.torch
 MODEL = ModelConfig(
@@ -72,7 +72,7 @@ def pair():
             attn_implementation="eager",
         )
     ).train()  # fmt: skip
-    ours = build(MODEL, seed=5, device="cpu")
+    ours = build(TrainConfig(preset="parity", model=MODEL, seed=5), device="cpu")
     generator = torch.Generator().manual_seed(7)
     there = dict(theirs.named_parameters())
     with torch.no_grad():

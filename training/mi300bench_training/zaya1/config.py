@@ -1,6 +1,6 @@
 """Everything that determines a run, as a frozen tree; the presets; reading and writing it as tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -8,8 +8,13 @@ from mi300bench.errors import PlanError
 
 # The word for "what the framework does by itself" (TOML has no null).
 DEFAULT = "default"
+BUCKET_KEY = "ddp.bucket_cap_mb"
 PRECISIONS = ("float32", "bfloat16")
 SKIPS = ("input", "zero")
+EXPERTS = ("grouped", "padded", "loop")
+RECOMPUTES = ("none", "block")
+# Tokens of the built-in tokenizers: bytes, or byte-level BPE trained on the text.
+MOST_BPE_TOKENS = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +47,25 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataConfig:
-    """Text and batch. An empty path is CPython's documentation and standard library; `micro_batch` is per rank."""
+    """Text and batch. An empty path is CPython's documentation and standard library.
+
+    `micro_batch` sequences a rank at once, `accumulate` of those before each update: a global batch is
+    micro_batch x accumulate x ranks sequences, the same ones however they are shared out.
+    """
 
     path: str = ""
     tokenizer: str = "bytes"
     seq_len: int = 128
     micro_batch: int = 4
+    accumulate: int = 1
 
     def __post_init__(self) -> None:
         if self.tokenizer not in ("bytes", "bpe"):
             raise PlanError(f"tokenizer={self.tokenizer!r} is not known", hint="one of bytes, bpe")
-        if self.seq_len < 2 or self.micro_batch < 1:
+        if self.seq_len < 2 or self.micro_batch < 1 or self.accumulate < 1:
             raise PlanError(
-                f"seq_len={self.seq_len}, micro_batch={self.micro_batch} hold no training example",
-                hint="seq_len at least 2, micro_batch at least 1",
+                f"seq_len={self.seq_len}, micro_batch={self.micro_batch}, accumulate={self.accumulate} hold no training example",
+                hint="seq_len at least 2, micro_batch and accumulate at least 1",
             )
 
 
@@ -78,6 +88,39 @@ class DdpConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeConfig:
+    """How the same numbers are computed.
+
+    `experts`: one grouped product, one batched product padded to the fullest expert, or a loop over experts.
+    `recompute`: keep every activation, or only each block's input and compute the block again in backward.
+    `loss_chunk`: tokens whose logits exist at once; 0 is all of them.
+    """
+
+    experts: str = "grouped"
+    recompute: str = "none"
+    loss_chunk: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("experts", self.experts, EXPERTS), ("recompute", self.recompute, RECOMPUTES)):
+            if value not in known:
+                raise PlanError(f"{name}={value!r} is not known", hint=f"one of {', '.join(known)}")
+        if self.loss_chunk < 0:
+            raise PlanError(f"loss_chunk={self.loss_chunk} is no number of tokens", hint="0 for all tokens at once, or 512")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchConfig:
+    """How many ranks on this machine, and threads each on a CPU; 0 leaves it to the machine. ``--ranks`` overrules it."""
+
+    ranks: int = 0
+    threads: int = 0
+
+    def __post_init__(self) -> None:
+        if self.ranks < 0 or self.threads < 0:
+            raise PlanError(f"ranks={self.ranks}, threads={self.threads} cannot be launched", hint="0 leaves it to the machine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
     """AdamW, and the step of the experts' balancing biases."""
 
@@ -97,7 +140,9 @@ class TrainConfig:
     preset: str
     model: ModelConfig
     data: DataConfig = field(default_factory=DataConfig)
+    compute: ComputeConfig = field(default_factory=ComputeConfig)
     ddp: DdpConfig = field(default_factory=DdpConfig)
+    launch: LaunchConfig = field(default_factory=LaunchConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     precision: str = "float32"
     seed: int = 1
@@ -109,6 +154,15 @@ class TrainConfig:
         if self.steps < 1:
             raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
 
+
+PARTS: Mapping[str, type[Any]] = {
+    "model": ModelConfig,
+    "data": DataConfig,
+    "compute": ComputeConfig,
+    "ddp": DdpConfig,
+    "launch": LaunchConfig,
+    "optimizer": OptimizerConfig,
+}
 
 PRESETS = {
     "tiny": TrainConfig(
@@ -153,8 +207,7 @@ def to_tables(config: TrainConfig) -> dict[str, Any]:
 
 def from_tables(tables: Mapping[str, Any]) -> TrainConfig:
     """Return the config of complete tables; `PlanError` names what is missing or unknown."""
-    parts = {"model": ModelConfig, "data": DataConfig, "ddp": DdpConfig, "optimizer": OptimizerConfig}
-    built = {name: _build(parts[name], value, name) if name in parts else value for name, value in tables.items()}
+    built = {name: _build(PARTS[name], value, name) if name in PARTS else value for name, value in tables.items()}
     config: TrainConfig = _build(TrainConfig, built, "config")
     return config
 
@@ -176,7 +229,46 @@ def _build(kind: type[Any], table: Any, where: str) -> Any:
 
 def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
     """Return `config` with the key ``part.name`` (or ``name``) set to `value`."""
-    part, _, name = dotted.rpartition(".")
-    if not part:
-        return replace(config, **{name: value})
-    return replace(config, **{part: replace(getattr(config, part), **{name: value})})
+    return override_all(config, {dotted: value})
+
+
+def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
+    """Return `config` with all `values` by dotted key set at once: parts are checked only as they will be."""
+    top: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for dotted, value in values.items():
+        part, _, name = dotted.rpartition(".")
+        known = {f.name for f in fields(PARTS[part] if part in PARTS else TrainConfig)}
+        if (part and part not in PARTS) or name not in known or name in PARTS:
+            raise PlanError(f"zaya1 has no key {dotted!r}", hint=f"parts: {', '.join(PARTS)}; see mi300bench explain tuned.toml")
+        (parts.setdefault(part, {}) if part else top)[name] = value
+    changed = {part: replace(getattr(config, part), **named) for part, named in parts.items()}
+    return replace(config, **top, **changed)
+
+
+def point_params(config: TrainConfig, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a point that trains `config`, a preset with `changed` keys: plain values by dotted key."""
+    always = {"data.seq_len": config.data.seq_len, "data.micro_batch": config.data.micro_batch}
+    written = {name: to_text(value) if name == BUCKET_KEY else value for name, value in changed.items()}
+    return {"preset": config.preset, **always, **written}
+
+
+def from_params(params: Mapping[str, Any]) -> TrainConfig:
+    """Return the config that a point's parameters describe: a preset, and dotted keys set in it."""
+    keys = {name: from_text(str(value)) if name == BUCKET_KEY else value for name, value in params.items() if name != "preset"}
+    return override_all(preset(str(params["preset"])), keys)
+
+
+def to_text(caps: str | float | Sequence[float]) -> str:
+    """Return bucket caps as a point's parameter: ``default``, ``25``, ``1,50``."""
+    if isinstance(caps, str):
+        return caps
+    return ",".join(f"{cap:g}" for cap in (caps if isinstance(caps, Sequence) else [caps]))
+
+
+def from_text(text: str) -> str | float | list[float]:
+    """Return bucket caps from a point's parameter."""
+    if text == DEFAULT:
+        return DEFAULT
+    caps = [float(part) for part in text.split(",")]
+    return caps if len(caps) > 1 else caps[0]

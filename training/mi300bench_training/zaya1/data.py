@@ -20,7 +20,7 @@ import torch
 from mi300bench.errors import NodeError, PlanError
 from numpy.typing import NDArray
 
-from mi300bench_training.zaya1.config import TrainConfig
+from mi300bench_training.zaya1.config import MOST_BPE_TOKENS, TrainConfig
 
 # One document in this many is held out.
 HELD_OUT_ONE_IN = 20
@@ -120,7 +120,7 @@ def _train_bpe(texts: list[str], vocab: int) -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=min(vocab, 16_384),
+        vocab_size=min(vocab, MOST_BPE_TOKENS),
         special_tokens=[SEPARATOR],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
@@ -133,7 +133,7 @@ def load(config: TrainConfig) -> Corpus:
     """Return the corpus of `config` as tokens, from the cache where it is there."""
     train, held_out = documents(config.data.path)
     digest = hashlib.blake2b(digest_size=8)
-    for text in (*train, *held_out, config.data.tokenizer, str(config.model.vocab)):
+    for text in (*train, *held_out, config.data.tokenizer, str(min(config.model.vocab, MOST_BPE_TOKENS))):
         digest.update(text.encode())
     folder = cache_folder() / digest.hexdigest()
     tokens = folder / "tokens.npz"
@@ -159,15 +159,32 @@ def load(config: TrainConfig) -> Corpus:
 
 
 def batch(
-    stream: NDArray[np.int32], *, seed: int, step: int, rank: int, ranks: int, micro_batch: int, seq_len: int
+    stream: NDArray[np.int32], *, seed: int, step: int, part: int, parts: int, micro_batch: int, seq_len: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return inputs and targets [micro_batch, seq_len] of one rank's part of the global batch of `step`.
+    """Return inputs and targets [micro_batch, seq_len]: one of the `parts` of the global batch of `step`.
 
-    The starts of all sequences depend on seed and step only, so the global batch of 2 x 4 is that of 1 x 8.
+    The starts of all sequences depend on seed and step only, so the global batch of 2 ranks x 4 is that of 1 x 8.
     """
     generator = np.random.default_rng([seed, step])
-    starts = generator.integers(0, len(stream) - seq_len, size=micro_batch * ranks)
-    mine = starts[rank * micro_batch : (rank + 1) * micro_batch]
+    starts = generator.integers(0, len(stream) - seq_len, size=micro_batch * parts)
+    mine = starts[part * micro_batch : (part + 1) * micro_batch]
     rows = np.stack([stream[start : start + seq_len + 1] for start in mine]).astype(np.int64)
     tokens = torch.from_numpy(rows)
     return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+def micro_batches(
+    corpus: Corpus, config: TrainConfig, *, step: int, rank: int, ranks: int, device: str
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield the micro-batches of one rank for training step `step`, on the device."""
+    for micro in range(config.data.accumulate):
+        inputs, targets = batch(
+            corpus.train,
+            seed=config.seed,
+            step=step,
+            part=micro * ranks + rank,
+            parts=config.data.accumulate * ranks,
+            micro_batch=config.data.micro_batch,
+            seq_len=config.data.seq_len,
+        )
+        yield inputs.to(device), targets.to(device)

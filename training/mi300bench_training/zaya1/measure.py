@@ -1,10 +1,12 @@
-"""ZAYA1 as probes: when each gradient is ready, and what a whole step takes. On real text, through the trainer's code.
+"""ZAYA1 as probes: when each gradient is ready, what a whole step takes, what memory it needs. On real text, by the
+trainer's own code.
 
-params: preset, seq_len, micro_batch (per rank), bucket_cap_mb for the step (``default``, MiB, or caps joined by commas)
+params: preset, and any key of the trainer's config in dotted form (`data.micro_batch`, `compute.experts`, `model.hidden`);
+`ddp.bucket_cap_mb` as text (``default``, MiB, or caps joined by commas)
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 import torch
@@ -13,25 +15,11 @@ from mi300bench.schema.probe import AbstractProbe, Seat
 from mi300bench.schema.record import Scalar, Series, Work
 
 from mi300bench_training.zaya1 import data, model, shapes, step
-from mi300bench_training.zaya1.config import DEFAULT, TrainConfig, override, preset
+from mi300bench_training.zaya1.config import from_params
 
 PHASES = ("forward_s", "backward_s", "update_s")
-
-
-def parse_caps(text: str) -> str | float | list[float]:
-    """Return ``default``, one cap in MiB, or a list of caps, from a point's parameter."""
-    if text == DEFAULT:
-        return DEFAULT
-    caps = [float(part) for part in text.split(",")]
-    return caps if len(caps) > 1 else caps[0]
-
-
-def config_of(params: Mapping[str, Scalar]) -> TrainConfig:
-    """Return the training config that a point describes."""
-    config = preset(str(params["preset"]))
-    for name in ("seq_len", "micro_batch"):
-        config = override(config, f"data.{name}", int(str(params[name])))
-    return override(config, "ddp.bucket_cap_mb", parse_caps(str(params.get("bucket_cap_mb", DEFAULT))))
+# Memory settles in the second step, when optimizer state and DDP's rebuilt buckets are there.
+MEMORY_STEPS = 3
 
 
 def keep_local(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -48,38 +36,36 @@ class AbstractTraining(AbstractProbe):
 
     def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
         super().__init__(params, seat)
-        self.config = config_of(params)
+        self.config = from_params(params)
         self.steps = 0
         self.loss = torch.tensor(float("nan"))
         self._phases: list[tuple[Any, ...]] = []
 
     def prepare(self) -> None:
-        where = self.seat.device.torch_name
         self.corpus = data.load(self.config)
-        built = model.build(self.config.model, seed=self.config.seed, device=where, precision=self.config.precision)
+        self.build()
+
+    def build(self) -> None:
+        """Make model, optimizer and, where ranks communicate, DDP."""
+        built = model.build(self.config, device=self.seat.device.torch_name)
         self.stepper = step.stepper(self.config, built, communicate=self.communicates and self.seat.ranks > 1)
 
-    def batch(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the next batch of this rank, on the device."""
-        inputs, targets = data.batch(
-            self.corpus.train,
-            seed=self.config.seed,
-            step=self.steps,
-            rank=self.seat.rank,
-            ranks=self.seat.ranks,
-            micro_batch=self.config.data.micro_batch,
-            seq_len=self.config.data.seq_len,
+    def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield the micro-batches of this rank for the next step, on the device."""
+        seat = self.seat
+        return data.micro_batches(
+            self.corpus, self.config, step=self.steps, rank=seat.rank, ranks=seat.ranks, device=seat.device.torch_name
         )
-        where = self.seat.device.torch_name
-        return inputs.to(where), targets.to(where)
 
     def call(self) -> None:
         mark = self.seat.device.mark
-        inputs, targets = self.batch()
-        marks = [mark()]
-        self.loss = self.stepper.forward(inputs, targets)
-        marks.append(mark())
-        self.loss.backward()
+        marks = []
+        for micro, (inputs, targets) in enumerate(self.batches()):
+            with self.stepper.quiet(micro):
+                marks.append(mark())
+                self.loss = self.stepper.forward(inputs, targets)
+                marks.append(mark())
+                self.stepper.backward(self.loss)
         marks.append(mark())
         self.stepper.update(self.steps)
         marks.append(mark())
@@ -87,17 +73,26 @@ class AbstractTraining(AbstractProbe):
         self.steps += 1
 
     def work(self) -> Work:
-        tokens = self.config.data.seq_len * self.config.data.micro_batch
+        tokens = self.config.data.seq_len * self.config.data.micro_batch * self.config.data.accumulate
         return Work(flop=shapes.flop_per_token(self.config) * tokens)
 
     def check(self) -> str:
         return "" if bool(torch.isfinite(self.loss)) else f"the loss is {float(self.loss)}"
 
     def phases(self, samples: int) -> dict[str, tuple[float, ...]]:
-        """Return the seconds of each phase of the last `samples` steps on this rank."""
+        """Return the seconds of each phase of the last `samples` steps on this rank, summed over micro-batches."""
         between = self.seat.device.between
-        rows = [[between(a, b) for a, b in itertools.pairwise(m)] for m in self._phases[-samples:]]
+        rows = []
+        for marks in self._phases[-samples:]:
+            spans = [between(a, b) for a, b in itertools.pairwise(marks)]
+            rows.append((sum(spans[:-1:2]), sum(spans[1:-1:2]), spans[-1]))
         return {name: tuple(row[i] for row in rows) for i, name in enumerate(PHASES)}
+
+    def expert_load(self) -> tuple[float, ...]:
+        """Return the fullest expert's tokens over an even share in each block, at the last forward pass."""
+        experts = self.config.model.experts
+        counts = [torch.bincount(block.router.chosen_N, minlength=experts)[:experts] for block in self.stepper.model.blocks]
+        return tuple(float(count.max() * experts / count.sum().clamp_min(1)) for count in counts)
 
     def largest_of_ranks(self, values: tuple[float, ...]) -> tuple[float, ...]:
         """Return, per position, the largest value of all ranks."""
@@ -115,7 +110,12 @@ class Step(AbstractTraining):
     communicates = True
 
     def series(self, samples: int) -> Series:
-        return {**self.phases(samples), "bucket_bytes": self.bucket_bytes(), "loss": (float(self.loss),)}
+        return {
+            **self.phases(samples),
+            "bucket_bytes": self.bucket_bytes(),
+            "expert_load": self.expert_load(),
+            "loss": (float(self.loss),),
+        }
 
     def bucket_bytes(self) -> tuple[int, ...]:
         """Return the sizes of the buckets that DDP really uses since its second step."""
@@ -129,8 +129,8 @@ class Step(AbstractTraining):
 class Backward(AbstractTraining):
     """The step without communication, and the moment each gradient is ready, from the start of backward."""
 
-    def prepare(self) -> None:
-        super().prepare()
+    def build(self) -> None:
+        super().build()
         if self.seat.ranks > 1:
             # DDP with all that it does beside communicating: copying gradients into buckets costs compute time too.
             wrapped = step.wrap(self.stepper.model, self.config.ddp)
@@ -153,15 +153,35 @@ class Backward(AbstractTraining):
 
     def series(self, samples: int) -> Series:
         between = self.seat.device.between
-        order = [index for index, _ in self._ready[-1]]
+        order = [index for index, _ in self._ready[-1][-len(self.names) :]]
         readings: list[float] = []
         for ready, phase in zip(self._ready[-samples:], self._phases[-samples:], strict=True):
             moments = dict(ready)
-            readings += [between(phase[1], moments[index]) for index in order]
+            # The backward pass of the last micro-batch is the one that reduces.
+            readings += [between(phase[-3], moments[index]) for index in order]
         phases = {name: self.largest_of_ranks(values) for name, values in self.phases(samples).items()}
         return {
             **phases,
             "parameter": tuple(self.names[index] for index in order),
             "parameter_bytes": tuple(self.bytes[index] for index in order),
             "ready_s": self.largest_of_ranks(tuple(readings)),
+            "expert_load": self.expert_load(),
         }
+
+
+@final
+class Memory(AbstractTraining):
+    """The most bytes that model, optimizer and steps hold at once on a rank, from nothing on. The call is a step."""
+
+    communicates = True
+
+    def build(self) -> None:
+        def run() -> None:
+            super(Memory, self).build()
+            for _ in range(MEMORY_STEPS):
+                self.call()
+
+        self.peak_bytes = self.seat.device.peak_memory(run)
+
+    def series(self, samples: int) -> Series:
+        return {"peak_bytes": self.largest_of_ranks((self.peak_bytes,)), "expert_load": self.expert_load()}

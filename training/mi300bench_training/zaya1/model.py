@@ -12,8 +12,11 @@ E experts   F expert width   R router width
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
-from mi300bench_training.zaya1.config import ModelConfig
+from mi300bench_training.zaya1.config import ComputeConfig, ModelConfig, TrainConfig
+from mi300bench_training.zaya1.experts import Experts
+from mi300bench_training.zaya1.loss import mean_loss
 
 INIT_STD = 0.02
 # How strongly the skip expert is held back at the start, in units of probability (released code).
@@ -157,34 +160,10 @@ class Router(nn.Module):
         return chosen_N, probability_NxE.gather(1, chosen_N[:, None]), state
 
 
-class Experts(nn.Module):
-    """SwiGLU experts, stacked: up is gate and up of all experts, so that an idle expert still has a gradient."""
-
-    def __init__(self, model: ModelConfig) -> None:
-        super().__init__()
-        self.num_experts = model.experts
-        self.up = nn.Parameter(torch.empty(model.experts, 2 * model.expert_width, model.hidden))
-        self.down = nn.Parameter(torch.empty(model.experts, model.hidden, model.expert_width))
-
-    def forward(self, x_NxD: torch.Tensor, chosen_N: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
-        """Return each token through its expert; zero for tokens that skip."""
-        order = torch.argsort(chosen_N, stable=True)
-        counts = torch.bincount(chosen_N, minlength=self.num_experts + 1)
-        ends = counts[: self.num_experts].cumsum(0).to(torch.int32)
-        # Tokens that skip sort last; rows past the last group are not computed and must not be read.
-        works = (torch.arange(len(order), device=order.device) < ends[-1])[:, None]
-        sorted_x = torch.where(works, x_NxD[order], 0.0).to(kind)
-        gate_up = F.grouped_mm(sorted_x, self.up.to(kind).transpose(1, 2), offs=ends)
-        gate, up = torch.where(works, gate_up, 0.0).chunk(2, dim=-1)
-        down = F.grouped_mm(F.silu(gate) * up, self.down.to(kind).transpose(1, 2), offs=ends)
-        back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-        return torch.where(works, down, 0.0)[back]
-
-
 class Block(nn.Module):
     """Attention and experts, each between a norm and a scaled residual."""
 
-    def __init__(self, model: ModelConfig, *, is_first: bool) -> None:
+    def __init__(self, model: ModelConfig, *, is_first: bool, experts: str) -> None:
         super().__init__()
         self.skip = model.skip
         self.num_experts = model.experts
@@ -193,7 +172,7 @@ class Block(nn.Module):
         self.attention_join = Join(model.hidden)
         self.expert_norm = Norm(model.hidden, model.norm_eps)
         self.router = Router(model, is_first=is_first)
-        self.experts = Experts(model)
+        self.experts = Experts(model, how=experts)
         self.expert_join = Join(model.hidden)
 
     def forward(
@@ -213,25 +192,34 @@ class Block(nn.Module):
 class Zaya(nn.Module):
     """The language model; the head is the embedding."""
 
-    def __init__(self, model: ModelConfig, *, precision: str = "float32") -> None:
+    def __init__(self, model: ModelConfig, *, precision: str = "float32", compute: ComputeConfig | None = None) -> None:
         super().__init__()
         self.model = model
+        self.compute = compute or ComputeConfig()
         self.kind: torch.dtype = getattr(torch, precision)
         self.embedding = nn.Embedding(model.vocab, model.hidden)
         self.input_scale = nn.Parameter(torch.ones(model.hidden))
         self.input_bias = nn.Parameter(torch.zeros(model.hidden))
-        self.blocks = nn.ModuleList(Block(model, is_first=index == 0) for index in range(model.blocks))
+        self.blocks = nn.ModuleList(
+            Block(model, is_first=index == 0, experts=self.compute.experts) for index in range(model.blocks)
+        )
         self.final_norm = Norm(model.hidden, model.norm_eps)
 
-    def forward(self, tokens_BT: torch.Tensor) -> torch.Tensor:
-        """Return logits [B, T, V]."""
-        device = tokens_BT.device.type
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=self.kind is torch.bfloat16):
+    def forward(self, tokens_BT: torch.Tensor, targets_BT: torch.Tensor | None = None) -> torch.Tensor:
+        """Return logits [B, T, V], or where targets are given their mean cross entropy, in float32."""
+        with torch.autocast(tokens_BT.device.type, dtype=torch.bfloat16, enabled=self.kind is torch.bfloat16):
             residual = (self.embedding(tokens_BT).float() + self.input_bias) * self.input_scale
             state = None
+            is_recomputed = self.compute.recompute == "block" and torch.is_grad_enabled()
             for block in self.blocks:
-                residual, state = block(residual, state, self.kind)
-            return F.linear(self.final_norm(residual).to(self.kind), self.embedding.weight.to(self.kind))
+                if is_recomputed:
+                    residual, state = checkpoint(block, residual, state, self.kind, use_reentrant=False)
+                else:
+                    residual, state = block(residual, state, self.kind)
+            hidden, head = self.final_norm(residual).to(self.kind), self.embedding.weight.to(self.kind)
+            if targets_BT is None:
+                return F.linear(hidden, head)
+            return mean_loss(hidden.flatten(0, 1), head, targets_BT.flatten(), chunk=self.compute.loss_chunk)
 
 
 def initialise(model: Zaya, seed: int) -> None:
@@ -253,10 +241,10 @@ def initialise(model: Zaya, seed: int) -> None:
             block.router.balance[-1] = SKIP_BIAS
 
 
-def build(model: ModelConfig, *, seed: int, device: str, precision: str = "float32") -> Zaya:
-    """Return the model with drawn weights, the same on every rank and device."""
+def build(config: TrainConfig, *, device: str) -> Zaya:
+    """Return the model of `config` with drawn weights, the same on every rank and device."""
     with torch.device("meta"):
-        zaya = Zaya(model, precision=precision)
+        zaya = Zaya(config.model, precision=config.precision, compute=config.compute)
     zaya.to_empty(device=device)
-    initialise(zaya, seed)
+    initialise(zaya, config.seed)
     return zaya

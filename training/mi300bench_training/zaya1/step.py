@@ -1,12 +1,13 @@
 """One training step: loss, gradients (reduced by DDP where there are ranks), AdamW, balancing of the experts."""
 
+import contextlib
 import inspect
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from mi300bench_training.zaya1.config import DEFAULT, DdpConfig, OptimizerConfig, TrainConfig
@@ -46,16 +47,10 @@ def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
     return config.lr * (1 / 3 + 2 / 3 * cosine)
 
 
-def loss_of(model: torch.nn.Module, inputs_BT: torch.Tensor, targets_BT: torch.Tensor) -> torch.Tensor:
-    """Return the mean cross entropy per token, in float32."""
-    logits = model(inputs_BT)
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets_BT.flatten())
-
-
 class Balancer:
     """Moves the routers' biases towards an even load, by AdamW on how far each expert's share is from 1/E.
 
-    Counts are summed over the ranks, so that all ranks keep the same biases. The skip expert's bias stays.
+    Counts are summed over micro-batches and ranks, so that all ranks keep the same biases. The skip expert's bias stays.
     """
 
     def __init__(self, model: Zaya, lr: float, *, over_ranks: bool) -> None:
@@ -64,16 +59,21 @@ class Balancer:
         self.experts = model.model.experts
         self.biases = torch.stack([router.balance for router in self.routers])
         self.step_of = torch.optim.AdamW([self.biases], lr=lr, betas=(0.9, 0.999), weight_decay=0.0)
+        self.counts = torch.zeros_like(self.biases)
+
+    def count(self) -> None:
+        """Add the choices of the last forward pass."""
+        self.counts += torch.stack([torch.bincount(router.chosen_N, minlength=self.experts + 1) for router in self.routers])
 
     def shares(self) -> torch.Tensor:
-        """Return each router's share of tokens per expert, [blocks, E + 1], over all ranks that communicate."""
-        counts = torch.stack([torch.bincount(router.chosen_N, minlength=self.experts + 1) for router in self.routers]).float()
+        """Return each router's share of tokens per expert since the last step, [blocks, E + 1], over all ranks."""
+        counts, self.counts = self.counts, torch.zeros_like(self.counts)
         if self.over_ranks:
             dist.all_reduce(counts)
         return counts / counts.sum(dim=1, keepdim=True)
 
     def step(self) -> torch.Tensor:
-        """Move the biases by the last forward pass; return the shares."""
+        """Move the biases by what was counted; return the shares."""
         shares = self.shares()
         gradient = shares - shares[:, :-1].sum(dim=1, keepdim=True) / self.experts
         gradient[:, -1] = 0.0
@@ -95,8 +95,34 @@ class Stepper:
     balancer: Balancer
 
     def forward(self, inputs_BT: torch.Tensor, targets_BT: torch.Tensor) -> torch.Tensor:
-        """Return the loss."""
-        return loss_of(self.trained, inputs_BT, targets_BT)
+        """Return the loss of one micro-batch."""
+        loss: torch.Tensor = self.trained(inputs_BT, targets_BT)
+        self.balancer.count()
+        return loss
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradients of one micro-batch's share in the mean over all of them."""
+        (loss / self.config.data.accumulate).backward()
+
+    def is_last(self, micro: int) -> bool:
+        """Return whether `micro` is the last micro-batch of a step."""
+        return micro + 1 == self.config.data.accumulate
+
+    def quiet(self, micro: int) -> contextlib.AbstractContextManager[None]:
+        """Keep DDP from reducing before the last micro-batch."""
+        if self.is_last(micro) or not isinstance(self.trained, DistributedDataParallel):
+            return contextlib.nullcontext()
+        return self.trained.no_sync()
+
+    def gradients(self, micro_batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
+        """Return the mean loss of a step's micro-batches, with their gradients added up and reduced."""
+        total = torch.zeros(())
+        for micro, (inputs_BT, targets_BT) in enumerate(micro_batches):
+            with self.quiet(micro):
+                loss = self.forward(inputs_BT, targets_BT)
+                self.backward(loss)
+            total = total.to(loss.device) + loss.detach()
+        return total / self.config.data.accumulate
 
     def update(self, step: int) -> None:
         """Apply the gradients: clip, AdamW, balance, clear."""

@@ -22,11 +22,11 @@ from mi300bench.schema.record import Work as Done
 from mi300bench.units import format_bytes
 
 from mi300bench_training.zaya1 import checkpoint, data, model, shapes, step
-from mi300bench_training.zaya1.config import TrainConfig
+from mi300bench_training.zaya1.config import BUCKET_KEY, TrainConfig, to_text
 
-METHOD = 1
-HELD_OUT_BATCHES = 8
-# Held-out batches are drawn with a seed of their own, the same for every run.
+METHOD = 2
+HELD_OUT_SEQUENCES = 64
+# Held-out sequences are drawn with a seed of their own, the same for every run.
 HELD_OUT_SEED = 20_260_101
 LARGEST_SHOWN = 5
 
@@ -79,7 +79,7 @@ def main(
     corpus = data.load(config)
     talk(f"text: {corpus.source}, {len(corpus.train):,} tokens, {len(corpus.held_out):,} held out")
     where = place.device.torch_name
-    zaya = model.build(config.model, seed=config.seed, device=where, precision=config.precision)
+    zaya = model.build(config, device=where)
     stepper = step.stepper(config, zaya, communicate=place.ranks > 1)
     first, seconds, losses = checkpoint.load(folder, stepper, ranks=place.ranks) if folder and resume else (0, [], [])
     require_same_start(first, place, folder)
@@ -156,20 +156,12 @@ def require_same_start(first: int, place: Place, folder: Path | None) -> None:
 
 def one_step(stepper: step.Stepper, corpus: data.Corpus, place: Place, number: int, stop: threading.Event) -> tuple[float, bool]:
     """Run step `number`; return its loss, averaged over the ranks, and whether some rank was asked to stop."""
-    config, where = stepper.config, place.device.torch_name
-    inputs, targets = data.batch(
-        corpus.train,
-        seed=config.seed,
-        step=number,
-        rank=place.rank,
-        ranks=place.ranks,
-        micro_batch=config.data.micro_batch,
-        seq_len=config.data.seq_len,
+    batches = data.micro_batches(
+        corpus, stepper.config, step=number, rank=place.rank, ranks=place.ranks, device=place.device.torch_name
     )
-    loss = stepper.forward(inputs.to(where), targets.to(where))
-    loss.backward()
+    loss = stepper.gradients(batches)
     stepper.update(number)
-    told = torch.stack([loss.detach(), torch.full_like(loss, float(stop.is_set()))])
+    told = torch.stack([loss, torch.full_like(loss, float(stop.is_set()))])
     mean, asked = average(told, place).tolist()
     return mean, asked > 0
 
@@ -183,22 +175,22 @@ def average(values: torch.Tensor, place: Place) -> torch.Tensor:
 
 
 def held_out_loss(stepper: step.Stepper, corpus: data.Corpus, place: Place) -> float:
-    """Return the mean loss on the same held-out batches in every run."""
+    """Return the mean loss on the same held-out sequences in every run, whatever its ranks and micro-batch."""
     config, where = stepper.config, place.device.torch_name
     total = torch.zeros((), device=where)
     with torch.no_grad():
-        for number in range(HELD_OUT_BATCHES):
+        for number in range(place.rank, HELD_OUT_SEQUENCES, place.ranks):
             inputs, targets = data.batch(
                 corpus.held_out,
                 seed=HELD_OUT_SEED,
-                step=number,
-                rank=place.rank,
-                ranks=place.ranks,
-                micro_batch=config.data.micro_batch,
+                step=0,
+                part=number,
+                parts=HELD_OUT_SEQUENCES,
+                micro_batch=1,
                 seq_len=config.data.seq_len,
             )
-            total += step.loss_of(stepper.model, inputs.to(where), targets.to(where))
-    return float(average(total / HELD_OUT_BATCHES, place))
+            total += stepper.model(inputs.to(where), targets.to(where))
+    return float(average(total, place)) * place.ranks / HELD_OUT_SEQUENCES
 
 
 def the_record(
@@ -213,7 +205,7 @@ def the_record(
     reason: str,
 ) -> Measurement:
     """Return the run as a record: seconds per step, losses, what was trained and how."""
-    caps = config.ddp.bucket_cap_mb
+    tokens = config.data.seq_len * config.data.micro_batch * config.data.accumulate * place.ranks
     return Measurement(
         probe="zaya1.train",
         method=METHOD,
@@ -221,16 +213,20 @@ def the_record(
             "preset": config.preset,
             "steps": config.steps,
             "seed": config.seed,
-            "seq_len": config.data.seq_len,
-            "micro_batch": config.data.micro_batch,
-            "bucket_cap_mb": caps if isinstance(caps, str) else ",".join(map(str, caps if isinstance(caps, list) else [caps])),
+            "data.seq_len": config.data.seq_len,
+            "data.micro_batch": config.data.micro_batch,
+            "data.accumulate": config.data.accumulate,
+            "compute.experts": config.compute.experts,
+            "compute.recompute": config.compute.recompute,
+            "compute.loss_chunk": config.compute.loss_chunk,
+            BUCKET_KEY: to_text(config.ddp.bucket_cap_mb),
             "tuned": is_tuned,
         },
         world=World(device=place.device.torch_name.split(":")[0], ranks=place.ranks, threads=torch.get_num_threads()),
         outcome=Outcome.OK if not reason else Outcome.FAILED if reason.startswith("interrupted") else Outcome.WRONG_ANSWER,
         reason=reason,
         samples=tuple(seconds),
-        work=Done(flop=shapes.flop_per_token(config) * config.data.seq_len * config.data.micro_batch * place.ranks),
+        work=Done(flop=shapes.flop_per_token(config) * tokens),
         series={"loss": tuple(losses)} | ({} if reason else {"held_out_loss": (held_out,)}),
         conditions=place.device.conditions(),
         doubts=place.device.doubts(),
