@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -15,7 +15,8 @@ from mi300bench.hw.inventory import take_inventory
 from mi300bench.runner.joined import JoinedWorker, is_joined, require_joined
 from mi300bench.runner.launch import OpenWorker, ProcessWorker, Worker
 from mi300bench.runner.session import Provenance, Session, Tally
-from mi300bench.schema.plan import Plan
+from mi300bench.schema.doubt import FewPasses
+from mi300bench.schema.plan import Plan, Point
 from mi300bench.schema.record import Measurement, Outcome, World
 from mi300bench.store.reader import read_run
 from mi300bench.store.writer import RunWriter
@@ -113,6 +114,46 @@ def _provenance(run: str, settings: Settings) -> Provenance:
     )
 
 
+@dataclass(slots=True)
+class _Kept:
+    """The records of a run so far, written and counted."""
+
+    writer: RunWriter
+    settings: Settings
+    total: int
+    records: list[Measurement]
+
+    def keep(self, record: Measurement) -> None:
+        self.writer.write(record)
+        self.records.append(record)
+
+    def progress(self, text: str) -> None:
+        if self.settings.progress is not None:
+            self.settings.progress(text, len(self.records), self.total)
+
+
+@contextmanager
+def _session(settings: Settings, plan: Plan, writer: RunWriter, kept: _Kept) -> Iterator[Session]:
+    """Give a session that writes into `writer`; a Ctrl-C says what is saved."""
+    with workers(settings, plan) as open_worker:
+        session = Session(
+            open_worker=open_worker,
+            sink=kept.keep,
+            provenance=_provenance(writer.run_id, settings),
+            deadline=settings.deadline,
+            progress=kept.progress,
+        )
+        try:
+            yield session
+        except KeyboardInterrupt:
+            settings.say(
+                f"interrupted: {len(kept.records)} measurements of this run are saved in {writer.path}; "
+                "the same command with --resume continues"
+            )
+            raise
+    kept.progress("")
+
+
 def measure(plan: Plan, settings: Settings) -> Measured:
     """Measure `plan` into the store. Records are on disk one by one; a Ctrl-C leaves the run to be resumed."""
     if is_joined():
@@ -120,39 +161,39 @@ def measure(plan: Plan, settings: Settings) -> Measured:
     path, earlier = _resumed(plan, settings)
     done = {(record.point, record.pass_index) for record in earlier}
     total = len(plan.points) * plan.passes - len(done)
-    records: list[Measurement] = []
     with RunWriter(settings.store, node=settings.node, header=_header(plan, settings), path=path) as writer:
-
-        def keep(record: Measurement) -> None:
-            writer.write(record)
-            records.append(record)
-
-        def progress(text: str) -> None:
-            if settings.progress is not None:
-                settings.progress(text, len(records), total)
-
-        with workers(settings, plan) as open_worker:
-            session = Session(
-                open_worker=open_worker,
-                sink=keep,
-                provenance=_provenance(writer.run_id, settings),
-                deadline=settings.deadline,
-                progress=progress,
-            )
-            try:
-                tally = session.run(plan, done=done)
-            except KeyboardInterrupt:
-                settings.say(
-                    f"interrupted: {len(records)} measurements of this run are saved in {writer.path}; "
-                    "the same command with --resume continues"
-                )
-                raise
-        progress("")
+        kept = _Kept(writer, settings, total, [])
+        with _session(settings, plan, writer, kept) as session:
+            tally = session.run(plan, done=done)
         if tally.left_out:
             settings.say(f"the budget is used up: {tally.left_out} measurements were left out (--resume measures them)")
         elif not tally.failed:
             writer.finish(ok=tally.ok, wrong=tally.wrong)
-        return Measured(run=writer.run_id, path=writer.path, records=(*earlier, *records), tally=tally)
+        return Measured(run=writer.run_id, path=writer.path, records=(*earlier, *kept.records), tally=tally)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """An open run whose points are decided one by one. `ask` measures one now; `done` sums up the run so far."""
+
+    ask: Callable[[Point], Measurement]
+    done: Callable[[], Measured]
+
+
+@contextmanager
+def asking(plan: Plan, settings: Settings) -> Iterator[Asking]:
+    """Open a run for a search, which asks for points of `plan` in its own order; what it does not ask for is not missing."""
+    if is_joined():
+        _refuse_what_a_group_cannot(plan)
+    with RunWriter(settings.store, node=settings.node, header=_header(plan, settings)) as writer:
+        kept = _Kept(writer, settings, len(plan.points), [])
+        with _session(settings, plan, writer, kept) as session, session.asking(doubts=(FewPasses(passes=1),)) as ask:
+
+            def done() -> Measured:
+                return Measured(run=writer.run_id, path=writer.path, records=tuple(kept.records), tally=session.tally)
+
+            yield Asking(ask=ask, done=done)
+        writer.finish(ok=session.tally.ok, wrong=session.tally.wrong)
 
 
 def require_all_ok(measured: Measured) -> None:

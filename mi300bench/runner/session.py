@@ -6,8 +6,9 @@ replaced. Points that the budget leaves out are counted, never dropped in silenc
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -77,8 +78,12 @@ def grouped(points: Iterable[Point]) -> list[list[Point]]:
     """Return points by the worker they share: one environment, one world."""
     groups: dict[str, list[Point]] = {}
     for point in points:
-        groups.setdefault(short_hash([dict(point.environment), asdict(point.world)]), []).append(point)
+        groups.setdefault(_worker_key(point), []).append(point)
     return list(groups.values())
+
+
+def _worker_key(point: Point) -> str:
+    return short_hash([dict(point.environment), asdict(point.world)])
 
 
 class Session:
@@ -116,25 +121,44 @@ class Session:
         return self.tally
 
     def _run_group(self, group: list[Point], pass_index: int, doubts: tuple[Doubt, ...]) -> None:
-        worker: Worker | None = None
-        try:
+        with self.asking(pass_index=pass_index, doubts=doubts) as ask:
             for position, point in enumerate(group):
                 if self._deadline is not None and self._now() >= self._deadline:
                     self.tally.left_out += len(group) - position
                     return
-                self._progress(f"{point.probe} {_short(point.params)}")
-                started = datetime.now(UTC).isoformat(timespec="milliseconds")
-                try:
-                    worker = worker or self._open_worker(point.world, point.environment)
-                    record = worker.measure(point, within_s=self._within_s())
-                except PointFailed as cause:
-                    record = failed(point, str(cause))
-                except WorkerLost as cause:
-                    record = failed(point, str(cause))
-                    if worker is not None:
-                        worker.close()
-                    worker = None
-                self._keep(record, pass_index, started, doubts)
+                ask(point)
+
+    @contextmanager
+    def asking(self, *, pass_index: int = 0, doubts: tuple[Doubt, ...] = ()) -> Iterator[Callable[[Point], Measurement]]:
+        """Give a function that measures one point now, in a worker that stays for the next of the same world.
+
+        A search decides from the last answer what to ask next. A point of another world or environment gets its own worker.
+        """
+        open_for = ""
+        worker: Worker | None = None
+
+        def ask(point: Point) -> Measurement:
+            nonlocal worker, open_for
+            key = _worker_key(point)
+            if worker is not None and key != open_for:
+                worker.close()
+                worker = None
+            self._progress(f"{point.probe} {_short(point.params)}")
+            started = datetime.now(UTC).isoformat(timespec="milliseconds")
+            try:
+                worker, open_for = worker or self._open_worker(point.world, point.environment), key
+                record = worker.measure(point, within_s=self._within_s())
+            except PointFailed as cause:
+                record = failed(point, str(cause))
+            except WorkerLost as cause:
+                record = failed(point, str(cause))
+                if worker is not None:
+                    worker.close()
+                worker = None
+            return self._keep(record, pass_index, started, doubts)
+
+        try:
+            yield ask
         finally:
             if worker is not None:
                 worker.close()
@@ -143,7 +167,7 @@ class Session:
         """Return how long a point may take at most: a hang must not outlast the budget by more than a minute."""
         return None if self._deadline is None else max(self._deadline - self._now(), 0.0) + GRACE_S
 
-    def _keep(self, record: Measurement, pass_index: int, started: str, doubts: tuple[Doubt, ...]) -> None:
+    def _keep(self, record: Measurement, pass_index: int, started: str, doubts: tuple[Doubt, ...]) -> Measurement:
         known = self._provenance
         complete = replace(
             record,
@@ -159,6 +183,7 @@ class Session:
         )
         self._sink(complete)
         self.tally.count(complete)
+        return complete
 
 
 def _short(params: Mapping[str, object]) -> str:
