@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from mi300bench.errors import NodeError
-from mi300bench.export.ddp import TARGETS, export
+from mi300bench.export.targets import TARGETS, export
 from mi300bench.schema import config as tuned_config
 
 
@@ -14,12 +14,14 @@ from mi300bench.schema import config as tuned_config
 @click.option("--to", "target", type=click.Choice(list(TARGETS)), required=True, help="For which framework.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write a file instead of printing.")
 def command(*, path: Path, target: str, out: Path | None) -> None:
-    """Print a tuned config as another framework's settings."""
-    text = export(tuned_config.read(path), target)
+    """Print a tuned config as another framework's settings; what that cannot express is said on stderr."""
+    exported = export(tuned_config.read(path), target)
+    for note in exported.notes:
+        click.echo(f"note: {note}", err=True)
     if out is None:
-        click.echo(text, nl=False)
+        click.echo(exported.text, nl=False)
         return
     try:
-        out.write_text(text)
+        out.write_text(exported.text)
     except OSError as cause:
         raise NodeError(f"{out} cannot be written: {cause.strerror}", hint="give another --out") from cause

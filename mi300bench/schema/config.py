@@ -81,9 +81,12 @@ class TunedConfig:
     confirmed: Confirmed | None = None
     node: str = ""
     device: str = ""
+    device_kind: str = ""  # cpu, cuda or rocm
+    ranks: int = 0  # of the world it was tuned for
     origin: str = "measured"
     source: str = ""
     made_by: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables that were set while it was measured
     doubts: tuple[str, ...] = ()
 
 
@@ -98,6 +101,9 @@ def to_document(tuned: TunedConfig) -> dict[str, Any]:
         "trainer": tuned.trainer,
         "node": tuned.node,
         "device": tuned.device,
+        "device_kind": tuned.device_kind,
+        "ranks": tuned.ranks,
+        "environment": dict(tuned.environment),
         "origin": tuned.origin,
         "source": tuned.source,
         "made_by": tuned.made_by,
@@ -150,7 +156,9 @@ def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
                 for key, table in document.get("choices", {}).items()
             },
             confirmed=_confirmed(document.get("confirmed")),
-            **{key: document.get(key, "") for key in ("node", "device", "origin", "source", "made_by")},
+            **{key: document.get(key, "") for key in ("node", "device", "device_kind", "origin", "source", "made_by")},
+            ranks=int(document.get("ranks", 0)),
+            environment=dict(document.get("environment", {})),
             doubts=tuple(document.get("doubts", ())),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
