@@ -73,3 +73,12 @@ class ModelDescription:
     def total_elements(self) -> int:
         """Return the number of trainable elements."""
         return sum(parameter.elements for parameter in self.parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryNeed:
+    """The most bytes that training holds at once on a rank, at which moment, and of what it consists then."""
+
+    peak_bytes: float
+    moment: str
+    parts: dict[str, float]

@@ -108,7 +108,8 @@ class Attention(nn.Module):
         mean_key = mean_query.mean(dim=3)
 
         mixed = torch.cat([query_BTQ, key_BTK], dim=-1).transpose(1, 2)
-        mixed = self.grouped(self.depthwise(F.pad(mixed, (2, 0)))).transpose(1, 2)
+        # Channels last again: torch's fused attention refuses heads that lie strided, and then keeps T x T weights.
+        mixed = self.grouped(self.depthwise(F.pad(mixed, (2, 0)))).transpose(1, 2).contiguous()
         mixed_query, mixed_key = mixed.split([query_BTQ.shape[-1], key_BTK.shape[-1]], dim=-1)
         query_BTHC = mixed_query.view(batch, time, model.heads, -1) + mean_query.flatten(2, 3)
         key_BTGC = mixed_key.view(batch, time, model.kv_heads, -1) + mean_key

@@ -131,7 +131,9 @@ class Stepper:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip)
         self.optimizer.step()
         self.balancer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        # Under DDP a micro-batch that finds no gradient makes one outside the buckets, which then exists beside them.
+        stays_in_buckets = isinstance(self.trained, DistributedDataParallel) and self.config.data.accumulate > 1
+        self.optimizer.zero_grad(set_to_none=not stays_in_buckets)
 
 
 def stepper(config: TrainConfig, model: Zaya, *, communicate: bool) -> Stepper:
