@@ -7,17 +7,17 @@ BIN := $(VENV)/bin
 BUDGET ?= 5m
 HAS_TORCH := $(shell $(PYTHON) -c 'import importlib.util as u; print(int(u.find_spec("torch") is not None))' 2>/dev/null)
 
-.PHONY: autotune test check format docs perf peers cluster cluster-buckets clean
+.PHONY: autotune test check format docs perf peers cluster cluster-buckets cluster-tuner clean
 
 ifeq ($(HAS_TORCH),1)
 VENV_FLAGS := --system-site-packages
 EXTRAS_RUN := .
-EXTRAS_TEST := .[test]
+EXTRAS_TEST := .[test,peers]
 CONSTRAINTS :=
 else
 VENV_FLAGS :=
 EXTRAS_RUN := .[torch]
-EXTRAS_TEST := .[torch,test]
+EXTRAS_TEST := .[torch,test,peers]
 CONSTRAINTS := -c constraints.txt
 endif
 
@@ -61,13 +61,20 @@ perf: $(VENV)/.test
 peers: $(VENV)/.test
 	$(BIN)/python -m tests.peers.memory
 	$(BIN)/python -m tests.peers.gemm
+	$(BIN)/python -m tests.peers.gemm_search
+	$(BIN)/python -m tests.peers.gemm_fit
+	$(BIN)/python -m tests.peers.memory_model
 
 cluster: $(VENV)/.test
 	$(BIN)/python -m tests.cluster.links
 	$(BIN)/python -m tests.cluster.exchange
+	$(BIN)/python -m tests.cluster.slurm
 
 cluster-buckets: $(VENV)/.test
 	$(BIN)/python -m tests.cluster.buckets
+
+cluster-tuner: $(VENV)/.test
+	$(BIN)/python -m tests.cluster.tuner
 
 clean:
 	rm -rf $(VENV) build dist

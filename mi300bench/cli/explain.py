@@ -53,8 +53,9 @@ def head(tuned: TunedConfig) -> None:
     )
     click.echo(f"  default  {_seconds(confirmed.default_s)} a step")
     click.echo(f"  tuned    {_seconds(confirmed.tuned_s)} a step")
-    for name, interval in confirmed.others.items():
-        click.echo(f"  {name}  {_seconds(interval)} a step")
+    for side in confirmed.sides[1:]:
+        what = f"best without {side.reverts}" if side.reverts else side.label
+        click.echo(f"  ran: {what}  {_seconds(side.measured_s)}, {side.ratio.mid:.3f} of the default ({side.verdict})")
 
 
 def one(name: str, choice: Choice) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import click
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, dtypes, measuring_options, settings_of, words
 from mi300bench.errors import PlanError
-from mi300bench.flow import plans, trainers
-from mi300bench.flow.measure import measure
+from mi300bench.flow import gemmstudy, plans, trainers
+from mi300bench.flow.measure import measure, require_all_ok
 from mi300bench.flow.world import world
+from mi300bench.schema.model import Gemm
 from mi300bench.schema.plan import Point
 from mi300bench.schema.record import World
-from mi300bench.units import parse_integers
+from mi300bench.units import parse_duration, parse_integers
 
 
 def read_shapes(path: Path) -> list[tuple[int, int, int]]:
@@ -58,19 +60,26 @@ def command(
     *, m: str, n: str, k: str, shapes: Path | None, model: str, preset: str, micro_batch: int | None, layout: str,
     dtype: str, cache: str, inputs: str, device: str, as_json: bool, **shared: Any,
 ) -> None:  # fmt: skip
-    """Measure matrix products C[M,N] = A[M,K] B[K,N]. Without options: a grid of powers of two."""
+    """Measure matrix products C[M,N] = A[M,K] B[K,N]. Without options: a grid of powers of two.
+
+    With --budget the grid is searched instead of measured whole: the best shape, the device's own rules of thumb, and a fit of
+    all other shapes from ones drawn at random; with --model also what that model's products reach together.
+    """
     kind = device_of(device)
     alone = world(kind, 1)
     if sum([bool(m or n or k), shapes is not None, bool(model)]) > 1:
         raise PlanError("a grid, --shapes and --model exclude each other", hint="give one of them")
+    default = "256:2048:x2" if kind == "cpu" else "1024:8192:x2"
+    axes = tuple(tuple(parse_integers(axis or default)) for axis in (m, n, k))
+    if shared["budget"] and shapes is None:
+        gemms = trainers.describe(model, _config(model, preset, micro_batch)).gemms if model else ()
+        _study(axes, alone, words(layout), dtypes(dtype), gemms, cache=cache, inputs=inputs, as_json=as_json, **shared)
+        return
     if model:
         points = _model_points(model, preset, micro_batch, dtypes(dtype), cache, inputs, alone)
     else:
-        default = "256:2048:x2" if kind == "cpu" else "1024:8192:x2"
-        rows, columns, reductions = (parse_integers(axis or default) for axis in (m, n, k))
-        grid = list(itertools.product(rows, columns, reductions))
         points = plans.gemm_points(
-            read_shapes(shapes) if shapes else grid,
+            read_shapes(shapes) if shapes else list(itertools.product(axes[0], axes[1], axes[2])),
             alone,
             layouts=words(layout),
             dtypes=dtypes(dtype),
@@ -79,14 +88,46 @@ def command(
         )
     plan = plans.plan("What does a product cost, by shape, layout and type?", points, passes=shared["passes"])
     with settings_of(**shared) as settings:
-        show.measured(measure(plan, settings), as_json=as_json, show=show.gemm_table)
+        result = measure(plan, settings)
+        if model and not as_json:
+            show.workload(result.records, trainers.describe(model, _config(model, preset, micro_batch)).gemms)
+        show.measured(result, as_json=as_json, show=show.gemm_table)
+
+
+def _study(
+    axes: tuple[tuple[int, ...], ...], alone: World, layouts: tuple[str, ...], kinds: tuple[str, ...],
+    gemms: Sequence[Gemm], *, cache: str, inputs: str, as_json: bool, **shared: Any,
+) -> None:  # fmt: skip
+    """Search within the budget instead of measuring the whole grid; each type gets its share of the time."""
+    seconds = parse_duration(shared["budget"]) / len(kinds)
+    with settings_of(**(shared | {"budget": ""})) as settings:
+        for kind in kinds:
+            study = gemmstudy.study(
+                axes,
+                alone,
+                settings,
+                dtype=kind,
+                layouts=layouts,
+                cache=cache,
+                inputs=inputs,
+                budget_s=seconds,
+                workload=gemms,
+            )
+            if as_json:
+                show.records_as_json(study.measured.records)
+            else:
+                show.gemm_study(study)
+            click.echo(f"{len(study.measured.records)} records in {study.measured.path}", err=True)
+            require_all_ok(study.measured)
 
 
 def _model_points(
     model: str, preset: str, micro_batch: int | None, kinds: tuple[str, ...], cache: str, inputs: str, alone: World
 ) -> list[Point]:
-    config = trainers.preset_config(model, preset)
-    if micro_batch is not None:
-        config = trainers.module(model, "config").override(config, "data.micro_batch", micro_batch)
-    gemms = trainers.describe(model, config).gemms
+    gemms = trainers.describe(model, _config(model, preset, micro_batch)).gemms
     return [p for kind in kinds for p in plans.model_gemm_points(gemms, alone, dtype=kind, cache=cache, inputs=inputs)]
+
+
+def _config(model: str, preset: str, micro_batch: int | None) -> Any:
+    config = trainers.preset_config(model, preset)
+    return config if micro_batch is None else trainers.module(model, "config").override(config, "data.micro_batch", micro_batch)

@@ -10,6 +10,7 @@ from mi300bench import physics, stats
 from mi300bench.flow.measure import Measured, require_all_ok
 from mi300bench.schema.codec import encode
 from mi300bench.schema.doubt import Doubt
+from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.store.select import by_point
 from mi300bench.units import ELEMENT_BYTES, Unit, format_bytes, format_quantity
@@ -64,6 +65,58 @@ def gemm_table(records: Sequence[Measurement]) -> None:
              f"{rate / 1e12:.3f}", _plus_minus(passes))
         )  # fmt: skip
     table(("MxNxK", "layout", "dtype", "cache", "time us", "TFLOPS", "+-"), rows)
+
+
+def workload(records: Sequence[Measurement], gemms: Sequence[Gemm]) -> None:
+    """Print what a model's products reach together, FLOP-weighted, beside the best single one; a type a line."""
+    from mi300bench.fit.gemm import workload_score
+
+    for kind in dict.fromkeys(str(record.params["dtype"]) for record in records):
+        score = workload_score(_ok_groups([r for r in records if r.params["dtype"] == kind]), gemms)
+        if score is None:
+            continue
+        click.echo(f"# {kind}: {_score_text(score)}")
+
+
+def _score_text(score: Any) -> str:
+    return (
+        f"all products of the model together {score.together / 1e12:.3f} TFLOPS (FLOP over time, forward and backward), "
+        f"the best of them alone {score.best / 1e12:.3f}: {score.together / score.best:.0%}"
+    )
+
+
+def gemm_study(study: Any) -> None:
+    """Print what a search within a budget found: the best shape and its ties, rules of thumb, how well the fit predicts."""
+    import numpy as np
+
+    from mi300bench.fit import thumb
+
+    found, best = study.found, study.found.best
+    ties = ", ".join(f"{p.m}x{p.n}x{p.k}" for p in found.ties) or "none"
+    said = "settled" if found.is_settled else "time was up"
+    click.echo(f"# {study.dtype}, layout {best.layout}; shapes are MxNxK with K the reduction")
+    click.echo(
+        f"best      {best.m}x{best.n}x{best.k}  {found.rate / 1e12:.3f} TFLOPS  ({len(found.trace)} tries, {said}; ties: {ties})"
+    )
+    for rule in study.rules:
+        click.echo(f"{rule.name:<9} {rule.said}")
+    if study.score is not None:
+        click.echo(f"workload  {_score_text(study.score)}")
+    if study.published is not None:
+        cost = study.published
+        beyond = "; beyond the measured range, so a guess" if cost.is_extrapolated else ""
+        click.echo(
+            f"published {thumb.MI300X_NOTE.source}: {cost.kept} of {cost.products} products of the model fulfil it; padding the "
+            f"others would take {cost.flop:.3g} times the FLOP and a predicted {cost.seconds:.3g} times the time{beyond}"
+        )
+    if study.model is None:
+        click.echo("fit       too few shapes were measured for one; a larger --budget")
+        return
+    errors, nearest = study.model.errors, study.model.nearest_errors
+    click.echo(
+        f"fit       shapes left out are predicted to {np.median(errors):.1%} (median), {np.quantile(errors, 0.9):.1%} (9 in 10); "
+        f"the nearest measured shape's rate would be off by {np.median(nearest):.1%}, {np.quantile(nearest, 0.9):.1%}"
+    )
 
 
 def collective_table(records: Sequence[Measurement]) -> None:

@@ -4,6 +4,7 @@ import json
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,8 +13,9 @@ from mi300bench.errors import PlanError, ProbeError
 from mi300bench.flow import trainers, training
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.world import default_ranks, world
+from mi300bench.runner.joined import is_joined
 from mi300bench.schema.codec import encode
-from mi300bench.schema.record import Outcome
+from mi300bench.schema.record import Outcome, World
 
 
 @click.command("train")
@@ -51,7 +53,7 @@ def command(
         _describe(trainer, config, as_json=as_json)
         return
     kind = device_of(device)
-    place = world(kind, ranks if ranks is not None else default_ranks(kind))
+    place = _place(kind, ranks, config)
     settings = Settings(store=store, say=say, node=node or socket.gethostname())
     request = training.TrainRequest(
         trainer=trainer, config=config, is_tuned=is_tuned, folder=checkpoint, every=every, resume=resume
@@ -63,6 +65,13 @@ def command(
         click.echo(json.dumps(encode(record)))
     if record.outcome is not Outcome.OK:
         raise ProbeError(record.reason, hint="what was done is in the store; with --checkpoint, --resume continues")
+
+
+def _place(kind: str, ranks: int | None, config: Any) -> World:
+    """Return the world to train in: as many ranks as asked for, else as a launcher made, else as the config says."""
+    if ranks is None and not is_joined() and config.launch.ranks:
+        return world(kind, config.launch.ranks, threads=config.launch.threads)
+    return world(kind, ranks if ranks is not None else default_ranks(kind))
 
 
 def _describe(trainer: str, config: object, *, as_json: bool) -> None:

@@ -20,6 +20,7 @@ class AbstractDevice(abc.ABC):
     memory_bytes: int
     cache_bytes: int | None
     torch_name: str  # what torch calls it: "cpu", "cuda:3"
+    fp8: str  # torch's name of the 8-bit type that the device computes with: gfx942 has the fnuz kind
     backend: str  # the communication backend that fits
     is_asynchronous: bool  # whether a call returns before its work is done
     ever_run: bool  # whether the authors have run this code path on such a device
@@ -60,6 +61,13 @@ class AbstractDevice(abc.ABC):
     @abc.abstractmethod
     def peak_memory(self, call: Callable[[], None]) -> float:
         """Return the most bytes that `call` held beyond what was held before it."""
+
+    @abc.abstractmethod
+    def held_memory(self, call: Callable[[], None]) -> tuple[float, float]:
+        """Return what this process held of the device's memory before `call`, and at most until after it, in bytes.
+
+        More than its tensors: an allocator keeps what was freed, a library its scratch. This is what a limit counts.
+        """
 
     @abc.abstractmethod
     def doubts(self) -> tuple[Doubt, ...]:

@@ -1,9 +1,11 @@
 """The CPU under torch: a first-class device. Calls are synchronous, so the host clock is the device's clock."""
 
+import contextlib
 import os
 import platform
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -27,6 +29,7 @@ class TorchCpu(AbstractDevice):
         self.memory_bytes, _ = inventory.memory()
         self.cache_bytes = inventory.cpu_cache_bytes()
         self.torch_name = "cpu"
+        self.fp8 = "float8_e4m3fn"
         self.backend = "gloo"
         self.is_asynchronous = False
         self.ever_run = True
@@ -84,6 +87,15 @@ class TorchCpu(AbstractDevice):
                 held += event.nbytes()
                 peak = max(peak, held)
         return float(peak)
+
+    def held_memory(self, call: Callable[[], None]) -> tuple[float, float]:
+        """Return the resident set before `call` and its peak; the kernel forgets the peak of earlier work first."""
+        # Some containers forbid it; the peak then counts from the start of the process.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+        before = inventory.process_memory("VmRSS")
+        call()
+        return before, inventory.process_memory("VmHWM")
 
     def doubts(self) -> tuple[Doubt, ...]:
         return () if self.cache_bytes else (CacheUnknown(assumed_bytes=self.flush_bytes // 2),)

@@ -42,6 +42,7 @@ class TorchGpu(AbstractDevice):
         self.facts = facts.find_device(self.name, arch=self.arch, compute_units=self.compute_units)
         self.cache_bytes = self._cache_bytes(properties)
         self.torch_name = f"cuda:{index}"
+        self.fp8 = "float8_e4m3fnuz" if self.arch.startswith("gfx942") else "float8_e4m3fn"
         self.backend = "nccl"
         self.is_asynchronous = True
         self.ever_run = False
@@ -115,6 +116,16 @@ class TorchGpu(AbstractDevice):
         call()
         torch.cuda.synchronize()
         return float(torch.cuda.max_memory_allocated() - held)
+
+    def held_memory(self, call: Callable[[], None]) -> tuple[float, float]:
+        """Return the caching allocator's pool before `call` and at its largest."""
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        before = float(torch.cuda.memory_reserved())
+        torch.cuda.reset_peak_memory_stats()
+        call()
+        torch.cuda.synchronize()
+        return before, float(torch.cuda.max_memory_reserved())
 
     def doubts(self) -> tuple[Doubt, ...]:
         found: list[Doubt] = [NeverRun(device=self.name)]

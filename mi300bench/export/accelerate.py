@@ -28,7 +28,7 @@ def export(settings: Settings) -> Exported:
     code += f"kwargs_handlers=[DistributedDataParallelKwargs({chosen}gradient_as_bucket_view=True)])"
     notes = [
         f"buckets and accumulation are the script's own: {code}",
-        f"the micro-batch of {settings.micro_batch} and seq_len {settings.seq_len} are the script's own: give them to its DataLoader",
+        f"micro-batch {settings.micro_batch} and seq_len {settings.seq_len} are the script's own: give them to its DataLoader",
         *settings.compute_notes(expresses_recompute=False),
     ]
     if "bucket_cap_mb_list" in chosen:

@@ -5,7 +5,7 @@ comments, and goes to the person in any case.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +91,7 @@ class Settings:
             notes.append(f"compute.loss_chunk={self.loss_chunk} is not expressed: a loss in chunks is the model's own code here")
         notes.append(f"compute.experts={self.experts} is not expressed: how experts are computed is the model's own code here")
         if self.recompute != "none" and not expresses_recompute:
-            notes.append(f"compute.recompute={self.recompute} is not expressed: wrap the blocks in activation checkpointing in code")
+            notes.append(f"compute.recompute={self.recompute} is not expressed: checkpoint the blocks in code")
         return notes
 
 
@@ -131,7 +131,7 @@ def comments(lines: Sequence[str], mark: str = "#") -> str:
     return "".join(f"{mark} {line}\n" for line in lines)
 
 
-def toml(tables: dict[str, dict[str, Any]]) -> str:
+def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
     """Return tables of plain values as TOML."""
     blocks = []
     for name, table in tables.items():

@@ -9,7 +9,7 @@ from mi300bench.export.exported import Exported, Settings, comments, toml
 
 def export(settings: Settings) -> Exported:
     """Return a job config file."""
-    tables = {
+    tables: dict[str, dict[str, object]] = {
         "training": {
             "local_batch_size": settings.micro_batch,
             "global_batch_size": settings.global_batch,

@@ -18,7 +18,7 @@ from mi300bench.errors import RecordError
 from mi300bench.fit.gaussian import GaussianProcess, fit_process
 from mi300bench.physics import gemm_flop
 from mi300bench.schema.doubt import Doubt, OutOfRange
-from mi300bench.schema.model import Interval, Prediction
+from mi300bench.schema.model import Gemm, Interval, Prediction
 from mi300bench.schema.record import Measurement
 
 Array = NDArray[np.float64]
@@ -132,7 +132,7 @@ def _held_out(products: Sequence[Product], trend: Array, logs: Array, seconds: A
     rates = np.array([p.flop for p in products]) / seconds
     ours, nearest = [], []
     for fold in range(FOLDS):
-        kept, out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        kept, out = np.flatnonzero(folds != fold).tolist(), np.flatnonzero(folds == fold).tolist()
         mean, _ = fit_process(features[kept], logs[kept]).predict(features[out])
         ours += [float(e) for e in np.abs(trend[out] * np.exp(mean) / seconds[out] - 1)]
         rest = [products[index] for index in kept]
@@ -178,6 +178,32 @@ def fit_gemm(groups: Sequence[Sequence[Measurement]], *, held_out: bool = True) 
     )
 
 
-def score(model: Sequence[tuple[float, float]]) -> float:
-    """Return the FLOP-weighted harmonic mean rate over (FLOP, seconds) of a workload's products: all FLOP over all time."""
-    return sum(flop for flop, _ in model) / sum(seconds for _, seconds in model)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """FLOP per second of a model's products together (their FLOP-weighted harmonic mean), and of the best one."""
+
+    together: float
+    best: float
+
+
+def products_of(gemms: Sequence[Gemm]) -> list[tuple[Product, int]]:
+    """Return every product of a step with how often it runs: forward nt, input gradient nn, weight gradient tn."""
+    found: list[tuple[Product, int]] = []
+    for g in gemms:
+        found.append((Product(m=g.m, n=g.n, k=g.k, layout="nt"), g.count))
+        found.append((Product(m=g.m, n=g.k, k=g.n, layout="nn"), g.count))
+        found.append((Product(m=g.n, n=g.k, k=g.m, layout="tn"), g.count))
+    return found
+
+
+def workload_score(groups: Sequence[Sequence[Measurement]], gemms: Sequence[Gemm]) -> Score | None:
+    """Return what a model's products reach together, from the records of each; None where one was not measured."""
+    seconds = {product_of(passes[0]): stats.interval_of(passes).mid for passes in groups}
+    products = products_of(gemms)
+    if any(product not in seconds for product, _ in products):
+        return None
+    flop = sum(product.flop * count for product, count in products)
+    return Score(
+        together=flop / sum(seconds[product] * count for product, count in products),
+        best=max(product.flop / seconds[product] for product, _ in products),
+    )

@@ -1,14 +1,16 @@
-"""A data-parallel training step, simulated from measured parts.
+"""A training step, simulated from measured parts; data-parallel where there are ranks.
 
 While backward runs, gradients become ready; a full bucket is all-reduced. The backend has `lanes` of its
 own: on each lane a bucket first waits for the latency, then the buckets under way share the bandwidth, which for two
 is the measured concurrency times that of one.
 Computation and communication slow each other by the measured factors while both run. The step ends when
-backward and the last bucket are done and the update has run. Exposed time is step minus computation.
+backward and the last bucket are done and the update has run. Exposed time is step minus computation. Micro-batches
+before the last one compute and do not communicate.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -143,21 +145,70 @@ def _run(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """By how much each phase of a step takes longer (over 1) or shorter, and how well that is known (relative)."""
+
+    forward: float = 1.0
+    backward: float = 1.0
+    update: float = 1.0
+    spread: float = 0.0
+    evidence: tuple[str, ...] = ()
+
+    def __mul__(self, other: "Factors") -> "Factors":
+        return Factors(
+            forward=self.forward * other.forward,
+            backward=self.backward * other.backward,
+            update=self.update * other.update,
+            spread=math.hypot(self.spread, other.spread),
+            evidence=(*self.evidence, *other.evidence),
+        )
+
+
+def factors_between(base: Timeline, other: Timeline) -> Factors:
+    """Return what turns the phases of `base` into those of `other`."""
+    return Factors(
+        forward=other.forward_s / base.forward_s,
+        backward=other.backward_s / base.backward_s,
+        update=other.update_s / base.update_s,
+        spread=math.hypot(base.spread, other.spread),
+        evidence=(*base.evidence, *other.evidence),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepModel:
-    """Timeline, link and overlap together predict the step of any packing."""
+    """Timeline, link and overlap together predict the step of any packing. One rank has neither link nor overlap."""
 
     timeline: Timeline
-    link: LinkModel
-    overlap: OverlapModel
+    link: LinkModel | None = None
+    overlap: OverlapModel | None = None
 
     @property
-    def lanes(self) -> int:
-        """Return how many collectives the backend runs at once."""
-        return LANES.get(self.link.backend, 1)
+    def evidence(self) -> tuple[str, ...]:
+        """Return the ids of all records behind the model."""
+        parts = (self.timeline, self.link, self.overlap)
+        return tuple(identity for part in parts if part is not None for identity in part.evidence)
 
-    def simulate(self, caps: Caps, *, link_factor: float = 1.0, compute_factor: float = 1.0) -> SimulatedStep:
+    def stretched(self, factors: Factors) -> "StepModel":
+        """Return the model with each phase of its timeline stretched."""
+        timeline = replace(
+            self.timeline,
+            ready_s=tuple(moment * factors.backward for moment in self.timeline.ready_s),
+            forward_s=self.timeline.forward_s * factors.forward,
+            backward_s=self.timeline.backward_s * factors.backward,
+            update_s=self.timeline.update_s * factors.update,
+            spread=math.hypot(self.timeline.spread, factors.spread),
+            evidence=tuple(dict.fromkeys([*self.timeline.evidence, *factors.evidence])),
+        )
+        return replace(self, timeline=timeline)
+
+    def simulate(self, caps: Caps, *, accumulate: int = 1, link_factor: float = 1.0, compute_factor: float = 1.0) -> SimulatedStep:
         """Return the step with buckets of `caps`; the factors stretch communication and computation."""
         timeline = self.timeline
+        before_s = (accumulate - 1) * (timeline.forward_s + timeline.backward_s) + timeline.forward_s + timeline.update_s
+        if self.link is None or self.overlap is None:
+            step_s = (before_s + timeline.backward_s) * compute_factor
+            return SimulatedStep(step_s=step_s, exposed_s=0.0, transfers=())
         buckets = pack(timeline.gradient_bytes, caps)
         sizes = [sum(timeline.gradient_bytes[index] for index in bucket) for bucket in buckets]
         ready = [max(timeline.ready_s[index] for index in bucket) * compute_factor for bucket in buckets]
@@ -170,32 +221,30 @@ class StepModel:
             parts.append((min(latency, whole), max(whole - latency, 0.0)))
         backward_s = max(timeline.backward_s * compute_factor, *ready)
         slow = (self.overlap.compute, self.overlap.collective)
-        done_s, starts, ends = _run(ready, parts, backward_s, slow, self.lanes, self.link.concurrency)
-        step_s = (timeline.forward_s + timeline.update_s) * compute_factor + done_s
+        lanes = LANES.get(self.link.backend, 1)
+        done_s, starts, ends = _run(ready, parts, backward_s, slow, lanes, self.link.concurrency)
         return SimulatedStep(
-            step_s=step_s,
-            exposed_s=step_s - timeline.compute_s * compute_factor,
+            step_s=before_s * compute_factor + done_s,
+            exposed_s=done_s - timeline.backward_s * compute_factor,
             transfers=tuple(
                 Transfer(bytes=size, ready_s=r, start_s=start, end_s=end)
                 for size, r, start, end in zip(sizes, ready, starts, ends, strict=True)
             ),
         )
 
-    def predict(self, caps: Caps) -> Prediction:
+    def predict(self, caps: Caps, *, accumulate: int = 1) -> Prediction:
         """Return the seconds of a step, with the link's held-out error and the timeline's spread as bounds."""
-        error, spread = self.link.typical_error, self.timeline.spread
-        sizes = [transfer.bytes for transfer in self.simulate(caps).transfers]
-        doubts = tuple(dict.fromkeys(doubt for size in sizes for doubt in self.link.predict(size).doubts))
+        error, spread = self.link.typical_error if self.link else 0.0, self.timeline.spread
+        middle = self.simulate(caps, accumulate=accumulate)
+        found = [doubt for t in middle.transfers if self.link for doubt in self.link.predict(t.bytes).doubts]
+        doubts = tuple(dict.fromkeys(found))
         if doubts:
             error *= BEYOND_RANGE
 
         def at(link_factor: float, compute_factor: float) -> float:
-            return self.simulate(caps, link_factor=link_factor, compute_factor=compute_factor).step_s
+            step = self.simulate(caps, accumulate=accumulate, link_factor=link_factor, compute_factor=compute_factor)
+            return step.step_s
 
-        mid = at(1.0, 1.0)
         low, high = at(1 / (1 + error), 1 / (1 + spread)), at(1 + error, 1 + spread)
-        return Prediction(
-            value=Interval(low=min(low, mid), mid=mid, high=max(high, mid)),
-            evidence=(*self.timeline.evidence, *self.link.evidence, *self.overlap.evidence),
-            doubts=doubts,
-        )
+        mid = middle.step_s
+        return Prediction(value=Interval(low=min(low, mid), mid=mid, high=max(high, mid)), evidence=self.evidence, doubts=doubts)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mi300bench import stats
-from mi300bench.fit.gemm import Product, alignment, product_of
+from mi300bench.fit.gaussian import Array
+from mi300bench.fit.gemm import GemmModel, Product, alignment, product_of
 from mi300bench.schema.record import Measurement
 
 ENOUGH = 0.95
@@ -136,7 +137,7 @@ def tile(axis: str, line: Sequence[Product], groups: Sequence[Sequence[Measureme
     sizes = np.array([getattr(p, axis) for p in found], dtype=float)
     seconds = np.array([p.flop / rate for p, (rate, _) in found.items()])
 
-    def scatter(covered: np.ndarray) -> float:  # type: ignore[type-arg]
+    def scatter(covered: Array) -> float:
         design = np.stack([np.ones_like(covered), covered], axis=1)
         weights, *_ = np.linalg.lstsq(design / seconds[:, None], np.ones_like(seconds), rcond=None)
         return float(((design @ weights / seconds - 1) ** 2).sum())
@@ -149,3 +150,56 @@ def tile(axis: str, line: Sequence[Product], groups: Sequence[Sequence[Measureme
     else:
         value, said = None, f"no steps along {axis.upper()} between {int(sizes.min())} and {int(sizes.max())}: tiles cannot be told"
     return Rule(name="tile", axis=axis, value=value, said=said, evidence=_evidence(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRule:
+    """A rule from elsewhere: sizes below these are to be avoided."""
+
+    source: str
+    least_m: int
+    least_n: int
+    least_k: int
+    least_flop: float
+
+    def applied(self, product: Product) -> Product:
+        """Return the product padded until the rule holds: K first, then M until the FLOP are reached."""
+        m, n, k = max(product.m, self.least_m), max(product.n, self.least_n), max(product.k, self.least_k)
+        return Product(m=max(m, math.ceil(self.least_flop / (2.0 * n * k))), n=n, k=k, layout=product.layout)
+
+
+MI300X_NOTE = PublishedRule(
+    source="a note on training ZAYA1 on MI300X (in Chinese): K >= 7168, M and N >= 512, 200 GFLOP",
+    least_m=512,
+    least_n=512,
+    least_k=7168,
+    least_flop=200e9,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What padding a model's products to a rule would do: FLOP and predicted seconds over those without it."""
+
+    flop: float
+    seconds: float
+    kept: int  # products that fulfil the rule as they are
+    products: int
+    is_extrapolated: bool
+
+
+def cost_of(rule: PublishedRule, model: GemmModel, products: Sequence[tuple[Product, int]]) -> Cost:
+    """Return what following `rule` would cost for products that each run so often in a step."""
+    padded = [(rule.applied(product), count) for product, count in products]
+    seconds = [
+        float(model.seconds([p for p, _ in rows]) @ np.array([count for _, count in rows], dtype=float))
+        for rows in (products, padded)
+    ]
+    flop = [sum(p.flop * count for p, count in rows) for rows in (products, padded)]
+    return Cost(
+        flop=flop[1] / flop[0],
+        seconds=seconds[1] / seconds[0],
+        kept=sum(a == b for (a, _), (b, _) in zip(products, padded, strict=True)),
+        products=len(products),
+        is_extrapolated=any(model.predict(p).doubts for p, _ in padded),
+    )

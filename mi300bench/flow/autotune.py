@@ -1,25 +1,27 @@
 """The whole job: what the machine is, what it does, what follows for the trainer, whether that holds.
 
 Points come in the order in which the choice needs them, so a short budget costs the report, not the tuning.
-Half of the time goes to measuring, the rest to fresh runs that confirm the pick.
+Under half of the time goes to measuring, the rest to fresh runs that confirm the pick.
 """
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mi300bench.errors import NodeError
 from mi300bench.fit.step import LANES
 from mi300bench.flow import evidence, plans, trainers
+from mi300bench.flow.gemmstudy import random_shapes
+from mi300bench.flow.job import Job
 from mi300bench.flow.measure import measure, only_ok
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import Job, Tuned, tune
+from mi300bench.flow.tuning import Tuned, tune, wanted_values
 from mi300bench.flow.world import world
 from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.units import GIB, MIB
 
 # Shares of a budget: measuring until here, confirming until there; the rest is for writing.
-MEASURE_UNTIL, CONFIRM_UNTIL = 0.5, 0.93
+MEASURE_UNTIL, CONFIRM_UNTIL = 0.45, 0.96
 # Below this budget a point is measured in one process, and says so.
 ONE_PASS_BELOW_S = 900.0
 
@@ -32,16 +34,35 @@ SQUARES = (256, 512, 1024, 2048)
 
 QUICK = Stop(relative_ci=0.02, min_samples=5, max_seconds=1.0, warmup_seconds=0.1)
 LINK = Stop(relative_ci=0.02, min_samples=7, max_seconds=1.5, warmup_seconds=0.1)
+PRODUCT = Stop(relative_ci=0.03, min_samples=5, max_seconds=0.3, warmup_seconds=0.02, min_warmup_calls=1)
+ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
+# What a single change does to the timeline; the fresh runs judge, so this only has to rank.
+CHANGE = Stop(relative_ci=0.02, min_samples=4, max_seconds=4.0, warmup_seconds=0.0, min_warmup_calls=1)
+DRAWN_SHAPES = 24
 TIMELINE = Stop(relative_ci=0.02, min_samples=6, max_seconds=15.0, warmup_seconds=0.0, min_warmup_calls=2)
 
 
 def needed_points(job: Job) -> list[Point]:
-    """Return what the choice rests on: the timeline, the all-reduce curve, the overlap; all ranks busy."""
-    if job.world.ranks < 2:
-        raise NodeError(
-            "gradient buckets exist between ranks, and this world has one",
-            hint="--ranks 2, or run it where there are two devices or two cores",
-        )
+    """Return what the choices rest on: memory, timelines, the all-reduce curve, the overlap, products; all ranks busy.
+
+    The default's own curves come first, then what each single change does, so that a short budget narrows the search.
+    """
+    timeline = f"{job.trainer}.backward"
+    return [
+        plans.point(f"{job.trainer}.memory", job.params(job.layout), job.world, stop=ONCE),
+        plans.point(timeline, job.params(job.layout), job.world, stop=TIMELINE),
+        *(_link_points(job) if job.world.ranks > 1 else []),
+        *(plans.point(timeline, job.params(layout), layout.world, stop=CHANGE) for layout in job.layouts()[1:]),
+        *(
+            plans.point(timeline, job.params(job.layout, **{key: value}), job.world, stop=CHANGE)
+            for key, values in wanted_values(job).items()
+            for value in values
+        ),
+        *(product_points(job) if job.weighs("shapes") else []),
+    ]
+
+
+def _link_points(job: Job) -> list[Point]:
     total = 4 * trainers.describe(job.trainer, job.config).total_elements
     sizes = [size for size in MESSAGE_SIZES if size < 2 * total] or [MESSAGE_SIZES[0]]
     beyond = [] if sizes[-1] >= total else [min(total, LARGEST_MESSAGE)]
@@ -49,7 +70,6 @@ def needed_points(job: Job) -> list[Point]:
     tokens = job.config.data.seq_len * job.config.data.micro_batch
     overlap_sizes = [size for size in OVERLAP_SIZES if size <= total] or [OVERLAP_SIZES[0]]
     return [
-        plans.point(f"{job.trainer}.backward", job.params, job.world, stop=TIMELINE),
         *plans.collective_points(["all_reduce"], [*sizes, *beyond], [job.world], stop=LINK),
         *plans.collective_points(["all_reduce"], overlap_sizes, [job.world], inflight=evidence.PAIR, stop=LINK),
         *plans.overlap_points(
@@ -61,6 +81,21 @@ def needed_points(job: Job) -> list[Point]:
             stop=QUICK,
         ),
     ]
+
+
+def product_points(job: Job) -> list[Point]:
+    """Return the products of the model and of shapes drawn around them, for a fit that weighs other shapes."""
+    described = trainers.describe(job.trainer, job.config)
+    own = plans.model_products(described.gemms)
+    axes = list(zip(*((m, n, k) for m, n, k, _ in own), strict=True))
+    reach = [[max(8, min(axis) // 2), round(max(axis) * 1.25)] for axis in axes]
+    most = max(2.0 * m * n * k for m, n, k, _ in own)
+    drawn = (p for p in random_shapes(reach, ("nt", "nn", "tn"), seed=0) if p.flop <= most)
+    products = [*own, *((p.m, p.n, p.k, p.layout) for p in itertools.islice(drawn, DRAWN_SHAPES))]
+    points = []
+    for m, n, k, layout in products:
+        points += plans.gemm_points([(m, n, k)], job.world, layouts=[layout], dtypes=[job.config.precision], stop=PRODUCT)
+    return points
 
 
 def machine_points(job: Job) -> list[Point]:

@@ -14,10 +14,11 @@ import numpy as np
 from mi300bench import stats
 from mi300bench.errors import PlanError, ProbeError
 from mi300bench.fit import thumb
-from mi300bench.fit.gemm import FEWEST_SHAPES, GemmModel, Product, fit_gemm
+from mi300bench.fit.gemm import FEWEST_SHAPES, GemmModel, Product, Score, fit_gemm, products_of, workload_score
 from mi300bench.flow import plans
 from mi300bench.flow.measure import Measured, asking
 from mi300bench.flow.settings import Settings
+from mi300bench.schema.model import Gemm
 from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import Measurement, Outcome, World
 from mi300bench.store.select import by_point
@@ -42,6 +43,8 @@ class GemmStudy:
     rules: tuple[thumb.Rule, ...]
     model: GemmModel | None  # None where the budget left too few shapes
     measured: Measured
+    score: Score | None = None  # of the workload's products, where one was given
+    published: thumb.Cost | None = None  # what following a published rule would cost that workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +106,12 @@ def rule_lines(best: Product, axes: Sequence[Sequence[int]]) -> Iterator[Product
         yield from thumb.tile_line(best, axis)
 
 
-def read_rules(best: Product, axes: Sequence[Sequence[int]], groups: Sequence[Sequence[Measurement]], plateau: float) -> list[thumb.Rule]:
+def read_rules(
+    best: Product, axes: Sequence[Sequence[int]], groups: Sequence[Sequence[Measurement]], plateau: float
+) -> list[thumb.Rule]:
     """Return the rules that the records of the lines hold."""
-    rules = [thumb.least(a, thumb.least_line(best, a, sizes), groups, plateau) for a, sizes in zip(thumb.AXES, axes, strict=True)]
+    by_axis = zip(thumb.AXES, axes, strict=True)
+    rules = [thumb.least(axis, thumb.least_line(best, axis, sizes), groups, plateau) for axis, sizes in by_axis]
     rules.append(thumb.least_flop(groups, plateau))
     rules += [thumb.least_alignment(axis, thumb.alignment_line(best, axis), groups) for axis in thumb.AXES]
     rules += [thumb.tile(axis, thumb.tile_line(best, axis), groups) for axis in ("m", "n")]
@@ -123,8 +129,12 @@ def study(
     inputs: str,
     budget_s: float,
     seed: int = 0,
+    workload: Sequence[Gemm] = (),
 ) -> GemmStudy:
-    """Return what products of `dtype` cost here, measured within `budget_s` seconds."""
+    """Return what products of `dtype` cost here, measured within `budget_s` seconds.
+
+    The products of a `workload` are measured first, beside that budget, and scored.
+    """
     grid = grid_of(axes, layouts[0])
     if len(grid) < FEWEST_SHAPES:
         raise PlanError(f"a search over {len(grid)} shapes is no search", hint="leave --budget out, or widen --m, --n and --k")
@@ -133,10 +143,13 @@ def study(
     plan = plans.plan(f"What do {dtype} products cost, and which shape is best?", opening, passes=1)
     with asking(plan, settings) as run:
         ask = Ask(world=world, dtype=dtype, cache=cache, inputs=inputs, ask=run.ask, until=begin + budget_s)
+        for product in dict.fromkeys(product for product, _ in products_of(workload)):
+            ask.record(product, STUDY_STOP)
+        begin = time.monotonic()
         try:
             found = search_shapes(grid, ask.seconds, seconds=SEARCH_UNTIL * budget_s, now=time.monotonic)
         except ValueError as cause:
-            raise ProbeError(f"{dtype}: {cause}: {_first_reason(run.done())}", hint="see the reason; the tries are saved") from cause
+            raise ProbeError(f"{dtype}: {cause}: {_first_reason(run.done())}", hint="see the reason") from cause
         for product in rule_lines(found.best, axes):
             if time.monotonic() - begin > RULES_UNTIL * budget_s:
                 settings.say("the budget was used up before all lines of the rules of thumb")
@@ -149,12 +162,15 @@ def study(
         measured = run.done()
     groups = list(by_point(r for r in measured.records if r.outcome is Outcome.OK).values())
     enough = len({(g[0].params["m"], g[0].params["n"], g[0].params["k"]) for g in groups}) >= FEWEST_SHAPES
+    model = fit_gemm(groups) if enough else None
     return GemmStudy(
         dtype=dtype,
         found=found,
         rules=tuple(read_rules(found.best, axes, groups, found.rate)),
-        model=fit_gemm(groups) if enough else None,
+        model=model,
         measured=measured,
+        score=workload_score(groups, workload) if workload else None,
+        published=thumb.cost_of(thumb.MI300X_NOTE, model, products_of(workload)) if model and workload else None,
     )
 
 

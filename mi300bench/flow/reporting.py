@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mi300bench.errors import NodeError, RecordError
+from mi300bench.flow import trainers
 from mi300bench.schema.config import TunedConfig
+from mi300bench.schema.model import Gemm
 from mi300bench.store.reader import read_records
 
 
@@ -19,7 +21,7 @@ def write_report(store: Path, out: Path, *, tuned: TunedConfig | None, node: str
             f"the store {store} holds no record{f' of node {node!r}' if node else ''}",
             hint="measure first: mi300bench hbm",
         )
-    text = render(build(records, tuned))
+    text = render(build(records, tuned, _products(tuned) if tuned is not None else ()))
     partial = out.with_name(out.name + ".partial")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -27,3 +29,11 @@ def write_report(store: Path, out: Path, *, tuned: TunedConfig | None, node: str
         partial.rename(out)
     except OSError as cause:
         raise NodeError(f"{out} cannot be written: {cause.strerror}", hint="give another --out") from cause
+
+
+def _products(tuned: TunedConfig) -> tuple[Gemm, ...]:
+    """Return the products of the tuned config's model at its default shape, which is what was measured."""
+    override_all = trainers.module(tuned.trainer, "config").override_all
+    defaults = {key: choice.default for key, choice in tuned.choices.items()}
+    config = override_all(trainers.from_tables(tuned.trainer, tuned.config), defaults)
+    return trainers.describe(tuned.trainer, config).gemms

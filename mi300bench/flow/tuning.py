@@ -1,11 +1,11 @@
-"""Store -> tuned config: fit, search, confirm on fresh interleaved runs, decide, write.
+"""Store -> tuned config: gather, fit, search, confirm on fresh interleaved runs, decide, write.
 
-The search is cheap (a simulation a candidate); fresh runs are not, so only the default and the best few
-candidates get them.
+The search is cheap (a simulation a candidate); fresh runs are not, so only the default, the best candidate and its
+ablations get them.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,53 +13,36 @@ from typing import Any
 import tomli_w
 
 from mi300bench import stats
-from mi300bench.errors import NodeError, PlanError
-from mi300bench.fit.packing import Caps
-from mi300bench.fit.step import StepModel
-from mi300bench.flow import evidence, plans, trainers
+from mi300bench.errors import NodeError
+from mi300bench.fit.step import Factors, StepModel
+from mi300bench.flow import evidence, fitting, plans, trainers
+from mi300bench.flow.evidence import Found
+from mi300bench.flow.fitting import Memory
+from mi300bench.flow.job import FEWEST_ROUNDS, Job
 from mi300bench.flow.measure import Measured, measure
 from mi300bench.flow.settings import Settings
 from mi300bench.schema import config as tuned_config
-from mi300bench.schema.config import TunedConfig
+from mi300bench.schema.config import Choice, TunedConfig
 from mi300bench.schema.plan import Plan, Stop
-from mi300bench.schema.record import Measurement, Outcome, Scalar, World
-from mi300bench.tune import zaya1
+from mi300bench.schema.record import Measurement, Outcome
+from mi300bench.tune import choices, zaya1
 from mi300bench.tune.decide import Decision, complete_rounds, decide
-from mi300bench.tune.search import Ranked, rank, shortlist
-from mi300bench.tune.space import bucket_caps, distinct_packings
+from mi300bench.tune.search import Ranked, Side, rank, sides, simplest
+from mi300bench.tune.shapes import factors_of
+from mi300bench.tune.space import Candidate, Knob, Option, combinations, default_of
 
 # A step settles after DDP has rebuilt its buckets, which it does in the second one.
-STEP_STOP = Stop(relative_ci=0.02, min_samples=4, max_seconds=6.0, warmup_seconds=0.0, min_warmup_calls=2)
-# Two pairs of runs agree by chance too often; three rarely do.
-FEWEST_ROUNDS = 3
+STEP_STOP = Stop(relative_ci=0.02, min_samples=3, max_seconds=6.0, warmup_seconds=0.0, min_warmup_calls=2)
 # What a fresh run costs beside its steps (starting the ranks, building the model), and how many steps pass before
 # the first sample: one checked, two to warm up.
-START_S, STEPS_BEFORE = 10.0, 3
+START_S, STEPS_BEFORE = 6.0, 3
 MOST_SAMPLING_S = 12.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """What is tuned: a trainer's config in a world."""
-
-    trainer: str
-    config: Any
-    world: World
-    rounds: int = 3
-    candidates: int = 2
-
-    def __post_init__(self) -> None:
-        if self.rounds < FEWEST_ROUNDS or self.candidates < 1:
-            raise PlanError(
-                f"{self.rounds} rounds of {self.candidates} candidate(s) confirm nothing",
-                hint=f"--rounds of at least {FEWEST_ROUNDS}, --candidates of at least 1; or --no-confirm with tune",
-            )
-
-    @property
-    def params(self) -> dict[str, Scalar]:
-        """Return the parameters that timeline and step points of this job share."""
-        data = self.config.data
-        return {"preset": self.config.preset, "seq_len": data.seq_len, "micro_batch": data.micro_batch}
+MOST_CANDIDATES, MOST_SHAPES = 200_000, 12
+QUALITY = "the quality of another shape was not measured: train both on your data and compare the held-out loss"
+LOAD = (
+    "measured with the experts' load of the first steps, where the fullest expert has {load:.1f} times an even share; "
+    "balancing evens it out later, and the order may change"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,28 +51,126 @@ class Tuned:
 
     config: TunedConfig
     model: StepModel
+    knobs: Sequence[Knob]
     ranked: Sequence[Ranked]
-    shortlisted: Sequence[Ranked] = ()
+    sides: Sequence[Side] = ()
     decision: Decision | None = None
     records: tuple[Measurement, ...] = field(default=())
     failures: tuple[str, ...] = ()  # points that gave no result on the way
+    notes: tuple[str, ...] = ()
 
 
-def search(job: Job, records: Sequence[Measurement]) -> tuple[StepModel, list[Ranked]]:
-    """Return the step model of the records and all distinct candidates, best predicted first."""
-    model = evidence.step_model(records, job.trainer, job.world, **job.params)
-    version = next(str(r.conditions.get("framework_version", "0")) for r in records if r.id in model.timeline.evidence)
-    sizes = model.timeline.gradient_bytes
-    return model, rank(model, distinct_packings(sizes, bucket_caps(sizes, torch_version=version)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """The knobs of a job with what predicts and limits their candidates."""
+
+    knobs: tuple[Knob, ...]
+    default: Candidate
+    found: Found
+    memory: Memory
+    shapes_note: str
+
+    def simulate_seconds(self, candidate: Candidate) -> float:
+        """Return the predicted seconds for the default's useful work in a step."""
+        return self.found.predictor.simulate(candidate).step_s / candidate.work
 
 
-def confirmation(job: Job, values: Sequence[Caps], rounds: int, *, stop: Stop = STEP_STOP) -> Plan:
-    """Return the plan that runs each value in `rounds` processes of its own, interleaved, order reversed each round."""
-    points = [
-        plans.point(f"{job.trainer}.step", job.params | {"bucket_cap_mb": zaya1.caps_text(value)}, job.world, stop=stop)
-        for value in values
+def wanted_values(job: Job) -> dict[str, list[Any]]:
+    """Return the values of the compute keys to weigh; recomputation only where the largest micro-batch needs it."""
+    tokens = job.layout.micro_batch * job.config.data.seq_len
+    module = trainers.module(job.trainer, "memory")
+    largest = max(job.layouts(), key=lambda layout: layout.micro_batch)
+    config = job.with_keys({zaya1.MICRO_BATCH: largest.micro_batch, zaya1.ACCUMULATE: largest.accumulate})
+    need = module.need(config, ranks=largest.world.ranks).peak_bytes
+    is_short = job.memory_limit is not None and 2 * need > job.memory_limit
+    precisions = [name for name in job.precisions if name != job.config.precision]
+    values = zaya1.compute_options(
+        tokens=tokens, experts=job.config.compute.experts, is_short_of_memory=is_short, precisions=precisions
+    )
+    return {key: wanted for key, wanted in values.items() if job.weighs(key.rpartition(".")[2])}
+
+
+def shape_knob(job: Job, found: Found) -> tuple[Knob | None, dict[str, Factors], str]:
+    """Return the knob of shapes predicted to be fastest for their useful work, what each does to a step, or why there is none."""
+    if not job.weighs("shapes"):
+        return None, {}, "shapes are kept"
+    if found.gemm is None:
+        return (
+            None,
+            {},
+            "too few products were measured to weigh shapes; mi300bench autotune measures them",
+        )
+    shapes = trainers.module(job.trainer, "shapes")
+    default = trainers.describe(job.trainer, job.config)
+    timeline = found.predictor.models[job.world, job.layout.micro_batch].timeline
+    useful = shapes.flop_per_token(job.config)
+    rows: list[tuple[float, Option, Factors]] = []
+    for keys in shapes.variants(job.config, job.param_tolerance):
+        config = job.with_keys(keys)
+        width = config.model.hidden / job.config.model.hidden
+        factors = factors_of(found.gemm, default, trainers.describe(job.trainer, config), timeline, width_ratio=width)
+        option = Option(keys=keys, work=shapes.flop_per_token(config) / useful)
+        seconds = timeline.forward_s * factors.forward + timeline.backward_s * factors.backward + timeline.update_s * factors.update
+        rows.append((seconds / option.work, option, factors))
+    rows.sort(key=lambda row: row[0])
+    kept = rows[:MOST_SHAPES]
+    knob = Knob(name="shapes", options=(Option(), *(option for _, option, _ in kept)))
+    return knob, {option.label: factors for _, option, factors in kept}, ""
+
+
+def space_of(job: Job, records: Sequence[Measurement]) -> Space:
+    """Return the knobs that the records can weigh, with predictor and memory."""
+    found = evidence.gather(records, job, wanted_values(job))
+    knobs = [zaya1.batch_knob(found.layouts)] if job.weighs("batch") and len(found.layouts) > 1 else []
+    knobs += [zaya1.compute_knob(key, values) for key, values in found.compute_keys.items() if values]
+    shapes, factors, note = shape_knob(job, found)
+    if shapes is not None:
+        knobs.append(shapes)
+    found = replace(found, predictor=replace(found.predictor, shapes=lambda option: factors[option.label]))
+    if job.world.ranks > 1 and job.weighs("buckets"):
+        model = found.predictor.models[job.world, job.layout.micro_batch]
+        knobs.append(zaya1.bucket_knob(model, torch_version=found.torch_version))
+    default = default_of(knobs)
+    memory = fitting.memory_of(job, found.memory, default, found.expert_load)
+    return Space(knobs=tuple(knobs), default=default, found=found, memory=memory, shapes_note=note)
+
+
+def search(space: Space) -> tuple[list[Ranked], Candidate]:
+    """Return the candidates that fit, best predicted first, and the pick: the best without changes that promise too little.
+
+    A world without ranks has no buckets, so those candidates keep the default's.
+    """
+    simulate, memory = space.found.predictor.simulate, space.memory
+    every = [
+        candidate
+        for candidate in combinations(space.knobs, most=MOST_CANDIDATES)
+        if "buckets" not in candidate.changed or candidate.world is None or candidate.world.ranks > 1
     ]
-    return plans.plan(f"Is another bucket size than the default faster for {job.trainer}?", points, passes=rounds, interleaved=True)
+    # Buckets do not move the memory model: asked once for all of them.
+    fits: dict[str, bool] = {}
+
+    def fit(candidate: Candidate) -> bool:
+        key = repr([(name, candidate.options[name].label) for name in candidate.options if name != "buckets"])
+        if key not in fits:
+            fits[key] = memory.fits(candidate)
+        return fits[key]
+
+    fitting_ones = [candidate for candidate in every if fit(candidate)]
+    if not fitting_ones:
+        fitting.require_some([c for c in every if "buckets" not in c.changed], memory)
+    ranked = rank(fitting_ones, simulate)
+    return ranked, simplest(ranked[0].candidate, simulate, fit)
+
+
+def confirmation(job: Job, candidates: Sequence[Candidate], rounds: int, *, stop: Stop = STEP_STOP) -> Plan:
+    """Return the plan that runs each candidate in `rounds` processes of its own, interleaved, order reversed each round."""
+    module = trainers.module(job.trainer, "config")
+    points = []
+    for candidate in candidates:
+        keys = {zaya1.BUCKETS: zaya1.DEFAULT, zaya1.ACCUMULATE: job.layout.accumulate} | candidate.keys
+        params = module.point_params(job.config, {k: v for k, v in keys.items() if not k.startswith("launch.")})
+        points.append(plans.point(f"{job.trainer}.step", params, candidate.world or job.world, stop=stop))
+    return plans.plan(f"Is another config than the default faster for {job.trainer}?", points, passes=rounds, interleaved=True)
 
 
 def affordable(settings: Settings, step_s: float, *, sides: int, rounds: int) -> tuple[int, Stop]:
@@ -107,75 +188,172 @@ def affordable(settings: Settings, step_s: float, *, sides: int, rounds: int) ->
         sides -= 1
 
 
-def medians_by_round(plan: Plan, measured: Measured) -> list[list[float]]:
-    """Return seconds per step, a row a point of `plan`, a column a complete round."""
+def seconds_by_round(plan: Plan, measured: Measured) -> list[list[float]]:
+    """Return seconds for the first point's useful work, a row a point of `plan`, a column a complete round."""
     table: dict[int, dict[int, float]] = {}
+    work: dict[int, float] = {}
     order = {point.key: index for index, point in enumerate(plan.points)}
     for record in measured.records:
         if record.outcome is Outcome.OK:
-            table.setdefault(order[record.point], {})[record.pass_index] = stats.seconds_per_call(record)
+            place = order[record.point]
+            work[place] = record.work.flop * record.world.ranks
+            table.setdefault(place, {})[record.pass_index] = stats.seconds_per_call(record)
     rounds = complete_rounds(table, len(plan.points))
-    return [[table[index][number] for number in rounds] for index in range(len(plan.points))]
+    return [[table[i][number] * work[0] / work[i] for number in rounds] for i in range(len(plan.points))] if rounds else []
 
 
-def tune(job: Job, records: Sequence[Measurement], settings: Settings, *, confirm: bool = True) -> Tuned:
-    """Return the tuned config for `job` from `records`; confirms the pick by fresh runs where asked."""
-    model, ranked = search(job, records)
-    default = next(row for row in ranked if row.stands_for(zaya1.DEFAULT))
-    # Where no gain is predicted that would be taken, one candidate is run to see whether the prediction holds.
-    gain = 1 - ranked[0].prediction.value.mid / default.prediction.value.mid
-    shortlisted = shortlist(ranked, count=job.candidates if gain > stats.SMALLEST_EFFECT else 1)
-    settings.say(
-        f"{len(ranked)} distinct packings; the default is predicted to take {default.prediction.value.mid:.3f} s a "
-        f"step, the best ({zaya1.caps_text(ranked[0].candidate.value)} MiB) {ranked[0].prediction.value.mid:.3f} s"
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """The fresh runs of a confirmation: the sides that had them, and what they said."""
+
+    sides: Sequence[Side]
     decision: Decision | None = None
-    fresh: tuple[Measurement, ...] = ()
-    failures: list[str] = []
-    if confirm and job.world.ranks > 1:
-        sides, stop = affordable(settings, default.prediction.value.mid, sides=len(shortlisted), rounds=job.rounds)
-        shortlisted = shortlisted[:sides]
-        plan = confirmation(job, [row.candidate.value for row in shortlisted], job.rounds, stop=stop)
-        measured = measure(plan, settings)
-        fresh = measured.records
-        failures = measured.tally.reasons
-        table = medians_by_round(plan, measured)
-        if table and len(table[0]) >= FEWEST_ROUNDS:
-            decision = decide(table)
-        else:
-            cause = failures[0] if failures else "the budget was used up"
-            settings.say(f"fewer than {FEWEST_ROUNDS} complete rounds of fresh runs: the pick is not confirmed ({cause})")
-    used = (*model.timeline.evidence, *model.link.evidence, *model.overlap.evidence)
-    fresh_ids = tuple(record.id for record in fresh if record.outcome is Outcome.OK)
-    choice = zaya1.choice(
-        ranked,
-        shortlisted,
-        decision,
-        evidence=(*used, *fresh_ids),
-        doubts=zaya1.doubts_of(model, ranked, evidence.doubts([*records, *fresh], (*used, *fresh_ids))),
+    records: tuple[Measurement, ...] = ()
+    failures: tuple[str, ...] = ()
+    evidence: Mapping[int, Sequence[str]] = field(default_factory=dict)
+
+
+def confirm(job: Job, wanted: Sequence[Side], step_s: float, settings: Settings) -> Confirmation:
+    """Run the sides and decide; without a decision where the budget or failures left fewer than three rounds."""
+    count, stop = affordable(settings, step_s, sides=len(wanted), rounds=job.rounds)
+    if count < len(wanted):
+        settings.say(f"the budget is enough for {count} of {len(wanted)} sides: ablations are left out")
+    chosen = wanted[:count]
+    plan = confirmation(job, [side.candidate for side in chosen], job.rounds, stop=stop)
+    measured = measure(plan, settings)
+    table = seconds_by_round(plan, measured)
+    decision = None
+    if table and len(table[0]) >= FEWEST_ROUNDS:
+        decision = decide(table, changed=[len(side.candidate.changed) for side in chosen])
+    else:
+        cause = measured.tally.reasons[0] if measured.tally.reasons else "the budget was used up"
+        settings.say(f"fewer than {FEWEST_ROUNDS} complete rounds of fresh runs: the pick is not confirmed ({cause})")
+    by_side = {
+        place: [r.id for r in measured.records if r.point == point.key and r.outcome is Outcome.OK]
+        for place, point in enumerate(plan.points)
+    }
+    return Confirmation(
+        sides=chosen,
+        decision=decision,
+        records=measured.records,
+        failures=tuple(measured.tally.reasons),
+        evidence=by_side,
     )
-    override = trainers.module(job.trainer, "config").override
-    first = next(record for record in records if record.id in model.timeline.evidence)
-    config = TunedConfig(
+
+
+def tune(job: Job, records: Sequence[Measurement], settings: Settings, *, confirm_by_runs: bool = True) -> Tuned:
+    """Return the tuned config for `job` from `records`; confirms the pick by fresh runs where asked."""
+    space = space_of(job, records)
+    ranked, best = search(space)
+    predictor, default = space.found.predictor, space.default
+    notes = [*space.found.notes, *([space.shapes_note] if space.shapes_note else [])]
+    base_s, best_s = space.simulate_seconds(default), space.simulate_seconds(best)
+    settings.say(
+        f"{len(ranked)} candidates fit; the default is predicted to take {base_s:.3f} s a step, "
+        f"the best ({best.label}) {best_s:.3f} s"
+    )
+    wanted = sides(default, best, ranked, predictor.simulate, count=job.candidates)
+    fresh = Confirmation(sides=wanted)
+    if not space.memory.fits(default):
+        notes.append(
+            f"the default does not fit, so nothing can be compared with it: {fitting.memory_sentence(space.memory, default)}"
+        )
+    elif confirm_by_runs and len(wanted) > 1:
+        fresh = confirm(job, wanted, max(base_s, best_s), settings)
+    pick = best if fresh.decision is None else fresh.sides[fresh.decision.pick].candidate
+    outcome = choices.Outcome(
+        default=default,
+        best=best,
+        pick=pick,
+        sides=fresh.sides,
+        decision=fresh.decision,
+        default_fits=space.memory.fits(default),
+    )
+    for note in notes:
+        settings.say(f"note: {note}")
+    everything = (*records, *fresh.records)
+    return Tuned(
+        config=_config(job, space, outcome, fresh, everything, notes),
+        model=predictor.models[job.world, job.layout.micro_batch],
+        knobs=space.knobs,
+        ranked=ranked,
+        sides=fresh.sides,
+        decision=fresh.decision,
+        records=everything,
+        failures=fresh.failures,
+        notes=tuple(notes),
+    )
+
+
+def _config(
+    job: Job,
+    space: Space,
+    outcome: choices.Outcome,
+    fresh: Confirmation,
+    records: Sequence[Measurement],
+    notes: Sequence[str],
+) -> TunedConfig:
+    """Return the tuned config with all its choices."""
+    predict = space.found.predictor.predict
+    tables = trainers.tables(job.trainer, job.config)
+    ran = [identity for ids in fresh.evidence.values() for identity in ids]
+    made: dict[str, Choice] = {}
+    for knob in space.knobs:
+        used = list(dict.fromkeys([*_behind(space, knob), *ran]))
+        own = [str(doubt) for o in knob.options for doubt in predict(space.default.with_option(knob.name, o)).doubts]
+        doubts = list(dict.fromkeys([*evidence.doubts(records, used), *own, *_knob_doubts(space, knob, outcome.pick)]))
+        made |= choices.choices_of(knob, outcome, predict, default_of=lambda key: _at(tables, key), evidence=used, doubts=doubts)
+    world, first = outcome.pick.world or job.world, space.found.first
+    launch = {zaya1.RANKS: world.ranks, zaya1.THREADS: world.threads}
+    keys = outcome.pick.keys | launch
+    return TunedConfig(
         trainer=job.trainer,
-        config=trainers.tables(job.trainer, override(job.config, zaya1.KEY, choice.value)),
-        choices={zaya1.KEY: choice},
-        confirmed=zaya1.confirmed(shortlisted, decision, fresh_ids) if decision else None,
+        config=trainers.tables(job.trainer, job.with_keys(keys)),
+        choices=made,
+        confirmed=choices.confirmed(outcome, predict, fresh.evidence),
         node=first.node,
         device=first.device,
+        device_kind=job.world.device,
+        ranks=world.ranks,
+        environment=dict(part.split("=", 1) for part in str(first.conditions.get("environment", "")).split() if "=" in part),
         origin=str(first.origin),
         source=first.source,
         made_by="mi300bench " + " ".join(sys.argv[1:]),
+        doubts=(*notes, fitting.memory_sentence(space.memory, outcome.pick), *space.memory.doubts()),
     )
-    return Tuned(
-        config=config,
-        model=model,
-        ranked=ranked,
-        shortlisted=shortlisted,
-        decision=decision,
-        records=(*records, *fresh),
-        failures=tuple(failures),
-    )
+
+
+def _at(tables: Mapping[str, Any], dotted: str) -> Any:
+    part, _, name = dotted.rpartition(".")
+    return tables[part][name] if part else tables[name]
+
+
+def _behind(space: Space, knob: Knob) -> list[str]:
+    """Return the records that predict a knob: those of the models its options use, products for shapes, memory for batches."""
+    found = space.found
+    used = [i for option in knob.options for i in found.predictor.model(space.default.with_option(knob.name, option)).evidence]
+    if knob.name == "shapes" and found.gemm is not None:
+        used += found.gemm.evidence
+    if knob.name in ("batch", "recompute", "loss_chunk"):
+        used += space.memory.evidence
+    return used
+
+
+def _knob_doubts(space: Space, knob: Knob, pick: Candidate) -> list[str]:
+    """Return the doubts that belong to a knob itself."""
+    if knob.name == "shapes" and pick.options["shapes"].keys:
+        return [QUALITY]
+    if knob.name == "experts":
+        return [LOAD.format(load=space.found.expert_load)]
+    if knob.name == "buckets":
+        job = space.memory.job
+        said = zaya1.indivisible(space.found.predictor.models[job.world, job.layout.micro_batch])
+        return [said] if said else []
+    if knob.name == "batch":
+        return list(space.memory.doubts())
+    if knob.name == "precision" and pick.options["precision"].keys:
+        return ["the quality of another precision was not measured: compare the held-out loss of both"]
+    return []
 
 
 def write(config: TunedConfig, path: Path) -> None:

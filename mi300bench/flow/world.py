@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 from mi300bench.errors import NodeError, PlanError
+from mi300bench.hw import facts
+from mi300bench.hw.inventory import memory
 from mi300bench.runner.joined import is_joined, launched_ranks
 from mi300bench.schema.record import World
 
@@ -57,16 +59,28 @@ def default_ranks(device: str) -> int:
     return max(1, gpus()) if gpus else min(MOST_CPU_RANKS, cores())
 
 
-def world(device: str, ranks: int, *, launcher: str = "") -> World:
-    """Return a world of `ranks`; on a CPU the cores are shared out between them, unless a launcher spreads the ranks."""
+def memory_limit(world: World, *, is_absent: bool = False) -> float | None:
+    """Return the bytes that a rank may hold: its share of this machine's memory, or its GPU's; None where that is not known."""
+    if world.device == "cpu":
+        return None if is_absent else memory()[0] / world.ranks
+    found = facts.find_device("MI300X") if world.device == "rocm" else None
+    fact = found.facts.get("memory_bytes") if found else None
+    return fact.value if fact else None
+
+
+def world(device: str, ranks: int, *, launcher: str = "", threads: int = 0, is_absent: bool = False) -> World:
+    """Return a world of `ranks`; on a CPU the cores are shared out between them, unless `threads` says otherwise.
+
+    `is_absent`: a machine that is not this one, of which nothing is checked.
+    """
     if device not in KINDS:
         raise PlanError(f"unknown device {device!r}", hint=f"one of {', '.join(KINDS)}")
     if ranks < 1:
         raise PlanError(f"{ranks} ranks cannot measure anything", hint="give at least 1")
     gpus = {"rocm": rocm_gpus, "cuda": cuda_gpus}.get(device)
     if gpus is not None:
-        found = gpus()
+        found = ranks if is_absent else gpus()
         if ranks > found and not is_joined() and not launcher:
             raise NodeError(f"{ranks} ranks need as many GPUs, this node has {found}", hint=f"--ranks {found or 1}")
         return World(device=device, ranks=ranks)
-    return World(device=device, ranks=ranks, threads=max(1, cores() // ranks))
+    return World(device=device, ranks=ranks, threads=threads or max(1, cores() // ranks))

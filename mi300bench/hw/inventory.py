@@ -73,6 +73,12 @@ def memory(root: Path = Path("/")) -> tuple[int, int]:
     return total, free
 
 
+def process_memory(name: str, root: Path = Path("/")) -> float:
+    """Return a line of this process's status in bytes: ``VmRSS``, resident now; ``VmHWM``, its peak. 0 where it is not told."""
+    table = dict(line.split(":", 1) for line in _text(root / "proc/self/status").splitlines() if ":" in line)
+    return float(table.get(name, "0 kB").split()[0]) * 1024
+
+
 def busy_cores(root: Path = Path("/"), seconds: float = 0.25) -> float:
     """Return how many cores were busy over `seconds`, not counting the wait for disks."""
 

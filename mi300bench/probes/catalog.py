@@ -42,6 +42,12 @@ CATALOG = {
         needs="torch",
         summary="C[M,N] = A[M,K] B[K,N]; K is the reduction.",
     ),
+    "gemm.experts": Entry(
+        target="mi300bench.probes.experts:Experts",
+        method=1,
+        needs="torch",
+        summary="Rows times their expert's matrix: grouped, padded, or one product an expert.",
+    ),
     "collective.all_reduce": _collective("AllReduce", "Sum over the ranks, on every rank."),
     "collective.all_gather": _collective("AllGather", "Every rank's part, on every rank."),
     "collective.reduce_scatter": _collective("ReduceScatter", "Sum over the ranks, each rank keeps its part."),

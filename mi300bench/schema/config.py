@@ -54,11 +54,29 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One config that got fresh runs: seconds for the default's useful work in a step, predicted before and measured.
+
+    `ratio` is over the default, of interleaved runs. An ablation is the predicted best with one knob (`reverts`) put back
+    to its default; `over_best` is its step over the predicted best's: over 1 the knob pays.
+    """
+
+    label: str
+    predicted_s: Interval
+    measured_s: Interval
+    ratio: Interval
+    verdict: str
+    reverts: str = ""
+    over_best: Interval | None = None
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmed:
     """Seconds per step measured interleaved on fresh runs, and the verdict.
 
     `candidate` is the best one that ran beside the default, picked or not; `ratio` is its step over the default's, and the
-    verdict is about it. `tuned_s` is the pick's, which is the default's where that was kept.
+    verdict is about it. `tuned_s` is the pick's, which is the default's where that was kept. `sides` are all that ran.
     """
 
     candidate: str
@@ -68,7 +86,7 @@ class Confirmed:
     runs: int
     verdict: Confirmation
     evidence: tuple[str, ...]
-    others: Mapping[str, Interval] = field(default_factory=dict)
+    sides: tuple[Side, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +144,7 @@ def to_document(tuned: TunedConfig) -> dict[str, Any]:
         document["confirmed"] = asdict(tuned.confirmed) | {
             "verdict": str(tuned.confirmed.verdict),
             "evidence": list(tuned.confirmed.evidence),
+            "sides": [_side_document(side) for side in tuned.confirmed.sides],
         }
     return document
 
@@ -179,7 +198,26 @@ def _confirmed(table: Mapping[str, Any] | None) -> Confirmed | None:
         runs=table["runs"],
         verdict=Confirmation(table["verdict"]),
         evidence=tuple(table["evidence"]),
-        others={key: _interval(value) for key, value in table.get("others", {}).items()},
+        sides=tuple(_side(row) for row in table.get("sides", ())),
+    )
+
+
+def _side_document(side: Side) -> dict[str, Any]:
+    document = asdict(side) | {"evidence": list(side.evidence)}
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def _side(table: Mapping[str, Any]) -> Side:
+    over = table.get("over_best")
+    return Side(
+        label=table["label"],
+        predicted_s=_interval(table["predicted_s"]),
+        measured_s=_interval(table["measured_s"]),
+        ratio=_interval(table["ratio"]),
+        verdict=table["verdict"],
+        reverts=table.get("reverts", ""),
+        over_best=None if over is None else _interval(over),
+        evidence=tuple(table.get("evidence", ())),
     )
 
 

@@ -215,6 +215,17 @@ class NeverRun(Doubt):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Modelled(Doubt):
+    """Nothing was measured: the figure is computed from what others published."""
+
+    kind: ClassVar[str] = "modelled"
+    source: str
+
+    def __str__(self) -> str:
+        return f"computed from published figures, not measured ({self.source}). Try: mi300bench autotune on the node itself."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfRange(Doubt):
     """A fitted curve was used outside the range it was measured on."""
 

@@ -18,7 +18,7 @@ from mi300bench.fit.gaussian import Array, GaussianProcess, fit_process
 from mi300bench.fit.gemm import Product, alignment
 
 # The search ends when the likeliest improvement stays under this share of the best rate for so many shapes.
-WORTH, PATIENCE = 0.003, 4
+WORTH, PATIENCE = 0.001, 5
 # Finalists and how often each is measured again; within this share of the best they tie.
 FINALISTS, FINAL_ROUNDS = 5, 3
 TIE = 0.01
@@ -59,7 +59,9 @@ def coarse(grid: Sequence[Product], *, seed: int = 0) -> list[Product]:
     axes = [sorted({getattr(p, name) for p in grid}) for name in "mnk"]
     wanted = set()
     for upper in itertools.product((False, True), repeat=3):
-        halves = [axis[len(axis) // 2 :] if is_up else axis[: len(axis) // 2] or axis for axis, is_up in zip(axes, upper, strict=True)]
+        halves = [
+            axis[len(axis) // 2 :] if is_up else axis[: len(axis) // 2] or axis for axis, is_up in zip(axes, upper, strict=True)
+        ]
         wanted.add(tuple(int(draw.choice(half[len(half) // 4 : len(half) - len(half) // 4] or half)) for half in halves))
     chosen = [p for p in grid if (p.m, p.n, p.k) in wanted]
     return sorted(chosen, key=lambda p: p.flop)
@@ -117,6 +119,14 @@ class _Search:
             self.take(index)
         return len(self.tried) == len(self.grid)
 
+    def finalists(self) -> list[Tried]:
+        """Return the tried shapes that a process through all of them holds for the best: a lucky sample is not enough."""
+        if len(self.trace) < 2 * FINALISTS:
+            return sorted(self.trace, key=lambda tried: -tried.rate)[:FINALISTS]
+        features = _features([tried.product for tried in self.trace])
+        believed, _ = fit_process(features, np.log([tried.rate for tried in self.trace])).predict(features)
+        return [self.trace[index] for index in np.argsort(-believed)[:FINALISTS]]
+
 
 def search_shapes(grid: Sequence[Product], measure: Measure, *, seconds: float, now: Callable[[], float], seed: int = 0) -> Found:
     """Return the fastest shape of `grid` in FLOP per second, within `seconds`; `ValueError` where nothing could be measured."""
@@ -124,7 +134,7 @@ def search_shapes(grid: Sequence[Product], measure: Measure, *, seconds: float, 
     is_settled = state.explore(state.start + 0.8 * seconds, seed)
     if not state.trace:
         raise ValueError("no shape of the grid could be measured")
-    finalists = sorted(state.trace, key=lambda tried: -tried.rate)[:FINALISTS]
+    finalists = state.finalists()
     rates = {tried.product: [tried.rate] for tried in finalists}
     order = list(rates)
     for number in range(FINAL_ROUNDS):

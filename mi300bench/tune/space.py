@@ -1,51 +1,105 @@
-"""Candidates of a choice. Those that come to the same thing are one candidate."""
+"""The space of configurations: knobs, each with options, the default first; a candidate takes one option of each knob."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from mi300bench.fit.packing import Caps, pack
-from mi300bench.units import MIB
+from mi300bench.errors import PlanError
+from mi300bench.schema.record import World
 
-# The caps that are tried, in MiB, beside the default and a single bucket.
-CAPS_MIB: tuple[float, ...] = (0.5, 1, 2, 5, 10, 25, 50, 100, 200)
-# First bucket and the others, in MiB; torch takes a list of caps since this version.
-FIRST_CAPS_MIB: tuple[float, ...] = (1, 5, 25)
-REST_CAPS_MIB: tuple[float, ...] = (2, 10, 50, 100)
-LISTS_SINCE_TORCH = (2, 13)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One setting of a knob. Without keys it is the default.
+
+    `work` is the useful FLOP of a step over the default's: shapes are compared by seconds for the same useful work.
+    """
+
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    same_as: tuple[Any, ...] = ()
+    world: World | None = None  # where it runs, if not in the default's world
+    work: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """Return the option in words, as ``micro_batch 2, accumulate 2``."""
+        return ", ".join(f"{key.rpartition('.')[2]} {_said(value)}" for key, value in self.keys.items()) or "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """What can be set: a name, and its options, the first of which is the default."""
+
+    name: str
+    options: tuple[Option, ...]
+
+    def __post_init__(self) -> None:
+        if not self.options or self.options[0].keys:
+            raise ValueError(f"the knob {self.name} does not start with its default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A value of a choice, and the values that come to the same thing."""
+    """One option of each knob, by the knob's name."""
 
-    value: Caps
-    same_as: tuple[Caps, ...] = ()
+    options: Mapping[str, Option]
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """Return every dotted key that differs from the default config."""
+        return {key: value for option in self.options.values() for key, value in option.keys.items()}
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Return the knobs that are not at their default."""
+        return tuple(name for name, option in self.options.items() if option.keys)
+
+    @property
+    def world(self) -> World | None:
+        """Return where it runs, if not in the default's world."""
+        return next((option.world for option in self.options.values() if option.world is not None), None)
+
+    @property
+    def work(self) -> float:
+        """Return its useful FLOP a step over the default's."""
+        product = 1.0
+        for option in self.options.values():
+            product *= option.work
+        return product
+
+    @property
+    def label(self) -> str:
+        """Return the candidate in words."""
+        return "; ".join(self.options[name].label for name in self.changed) or "default"
+
+    def without(self, name: str) -> "Candidate":
+        """Return the candidate with one knob back at its default."""
+        return Candidate(options={**self.options, name: Option()})
+
+    def with_option(self, name: str, option: Option) -> "Candidate":
+        """Return the candidate with another option of one knob."""
+        return Candidate(options={**self.options, name: option})
 
 
-def one_bucket_mib(gradient_bytes: Sequence[int]) -> float:
-    """Return a cap in whole MiB that no bucket reaches before the last gradient."""
-    return float(sum(gradient_bytes) // MIB + 1)
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ",".join(f"{v:g}" for v in value) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def bucket_caps(gradient_bytes: Sequence[int], *, torch_version: str) -> list[Caps]:
-    """Return the bucket caps to weigh: the default first, then single caps, then lists where torch takes them."""
-    whole = one_bucket_mib(gradient_bytes)
-    singles: list[Caps] = ["default", *(cap for cap in CAPS_MIB if cap < whole), whole]
-    version = tuple(int(part) for part in torch_version.split("+")[0].split(".")[:2] if part.isdigit())
-    if version < LISTS_SINCE_TORCH:
-        return singles
-    lists: list[Caps] = [[f, r] for f in FIRST_CAPS_MIB for r in (*REST_CAPS_MIB, whole) if f < r]
-    return singles + lists
+def default_of(knobs: Sequence[Knob]) -> Candidate:
+    """Return the candidate that changes nothing."""
+    return Candidate(options={knob.name: knob.options[0] for knob in knobs})
 
 
-def distinct(values: Iterable[Caps], key: Callable[[Caps], Hashable]) -> list[Candidate]:
-    """Return one candidate for each `key`, the first value standing for all that share it."""
-    groups: dict[Hashable, list[Caps]] = {}
-    for value in values:
-        groups.setdefault(key(value), []).append(value)
-    return [Candidate(value=group[0], same_as=tuple(group[1:])) for group in groups.values()]
-
-
-def distinct_packings(gradient_bytes: Sequence[int], values: Iterable[Caps]) -> list[Candidate]:
-    """Return the candidates that pack these gradients differently."""
-    return distinct(values, lambda caps: pack(gradient_bytes, caps))
+def combinations(knobs: Sequence[Knob], *, most: int) -> Iterator[Candidate]:
+    """Yield every candidate; `PlanError` where there are more than `most`."""
+    count = 1
+    for knob in knobs:
+        count *= len(knob.options)
+    if count > most:
+        sizes = " x ".join(f"{knob.name}:{len(knob.options)}" for knob in knobs)
+        raise PlanError(f"the space has {count} candidates ({sizes}), more than {most}", hint="fewer shapes: --keep-shapes")
+    for options in itertools.product(*(knob.options for knob in knobs)):
+        yield Candidate(options={knob.name: option for knob, option in zip(knobs, options, strict=True)})

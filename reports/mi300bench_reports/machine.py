@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from mi300bench import physics, stats
 from mi300bench.errors import RecordError
+from mi300bench.fit.gemm import FEWEST_SHAPES, fit_gemm, workload_score
 from mi300bench.fit.link import LinkModel, fit_link
 from mi300bench.fit.overlap import fit_overlap
 from mi300bench.fit.roofline import MemoryCurve, fit_memory
 from mi300bench.hw.facts import Fact, find_device, peak_fraction
 from mi300bench.schema.doubt import VariantsDisagree
+from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import Unit, format_bytes, format_quantity
 
@@ -21,11 +23,11 @@ from mi300bench_reports.page import Section, Table, by_machine, passes_of
 VARIANTS_MAY_DIFFER = 0.10
 
 
-def sections(records: Sequence[Measurement]) -> list[Section]:
-    """Return the sections for which there are records."""
+def sections(records: Sequence[Measurement], gemms: Sequence[Gemm] = ()) -> list[Section]:
+    """Return the sections for which there are records; `gemms` are the products of the tuned model."""
     found: list[Section] = []
     for number, (name, own) in enumerate(by_machine(records).items()):
-        for section in (memory(own), products(own), *collectives(own), overlap(own)):
+        for section in (memory(own), products(own, gemms), *collectives(own), overlap(own)):
             if section is not None:
                 suffix = f"-{number}" if number else ""
                 title = f"{section.title}: {name}" if name else section.title
@@ -144,8 +146,8 @@ def _rows(records: Sequence[Measurement]) -> Table | None:
     return Table(columns=("pattern", "array", "row", "variant", "bandwidth"), rows=tuple(rows)) if rows else None
 
 
-def products(records: Sequence[Measurement]) -> Section | None:
-    """Return the map of matrix products: rate by shape, fastest first."""
+def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = ()) -> Section | None:
+    """Return the map of matrix products: rate of a rank by shape, fastest first; what `gemms` reach together; the fit."""
     points = passes_of(r for r in records if r.probe == "gemm")
     if not points:
         return None
@@ -154,31 +156,22 @@ def products(records: Sequence[Measurement]) -> Section | None:
         interval = stats.interval_of(passes)
         rated.append((stats.flop_rate(passes[0].work, interval.mid), interval, passes))
     rated.sort(key=lambda row: -row[0])
-    best: dict[str, float] = {}
+    best: dict[tuple[str, int], float] = {}
     for rate, _, passes in rated:
-        best.setdefault(str(passes[0].params["dtype"]), rate)
+        best.setdefault(_kind(passes), rate)
     rows, keys = [], []
     for rate, interval, passes in rated:
         p = passes[0].params
         shape = f"{p['m']}x{p['n']}x{p['k']}"
-        share = rate / best[str(p["dtype"])]
+        dtype, ranks = _kind(passes)
+        cache = str(p.get("cache", "cold"))
+        share = rate / best[dtype, ranks]
         said = format_quantity(rate, Unit.FLOP_PER_SECOND)
-        rows.append(
-            (shape, str(p["layout"]), str(p["dtype"]), str(p.get("cache", "cold")), said, f"{share:.0%}",
-             f"{(interval.high - interval.low) / 2 / interval.mid:.1%}", passes[0].id)
-        )  # fmt: skip
+        within = f"{(interval.high - interval.low) / 2 / interval.mid:.1%}"
+        rows.append((shape, str(p["layout"]), dtype, str(ranks), cache, said, f"{share:.0%}", within, passes[0].id))
         keys.append(
-            (
-                passes[0].work.flop,
-                str(p["layout"]),
-                str(p["dtype"]),
-                str(p.get("cache", "cold")),
-                rate,
-                share,
-                0.0,
-                passes[0].id,
-            )
-        )
+            (passes[0].work.flop, str(p["layout"]), dtype, ranks, cache, rate, share, 0.0, passes[0].id)
+        )  # fmt: skip
     shown = rated[:24]
     chart = figure.bars(
         [f"{q['m']}x{q['n']}x{q['k']} {q['layout']} {q['dtype']}" for q in (row[2][0].params for row in shown)],
@@ -186,19 +179,46 @@ def products(records: Sequence[Measurement]) -> Section | None:
         x_label="TFLOPS (1e12 FLOP/s)",
         alt="Matrix product rates by shape",
     )
-    sentences = [
-        f"{dtype}: the best shape reaches {format_quantity(rate, Unit.FLOP_PER_SECOND)}, "
-        f"{_of_peak(rate, _published(points[0][0], dtype))}."
-        for dtype, rate in best.items()
-    ]
-    sentences.append("Shapes are MxNxK with K the reduction; share is of the best shape of the same type.")
-    columns = ("shape", "layout", "type", "cache", "rate", "share", "+-", "record")
+    sentences = []
+    for (dtype, ranks), rate in best.items():
+        own = [passes for passes in points if _kind(passes) == (dtype, ranks)]
+        busy = "" if ranks == 1 else f", {ranks} ranks busy at once, each"
+        sentences.append(
+            f"{dtype}{busy}: the best shape reaches {format_quantity(rate, Unit.FLOP_PER_SECOND)}, "
+            f"{_of_peak(rate, _published(points[0][0], dtype))}." + _together(own, gemms, rate) + _predictable(own)
+        )
+    sentences.append("Shapes are MxNxK with K the reduction; share is of the best shape of the same type and ranks.")
+    columns = ("shape", "layout", "type", "ranks", "cache", "rate", "share", "+-", "record")
     return Section(
         anchor="products",
         title="Matrix products",
         sentences=tuple(sentences),
         chart=chart,
         table=Table(columns=columns, rows=tuple(rows), keys=tuple(keys)),
+    )
+
+
+def _kind(passes: Sequence[Measurement]) -> tuple[str, int]:
+    return str(passes[0].params["dtype"]), passes[0].world.ranks
+
+
+def _together(points: Sequence[Sequence[Measurement]], gemms: Sequence[Gemm], best: float) -> str:
+    """Return what the tuned model's products reach together, where each was measured."""
+    score = workload_score(points, gemms) if gemms else None
+    if score is None:
+        return ""
+    rate = format_quantity(score.together, Unit.FLOP_PER_SECOND)
+    return f" All products of the tuned model's default shape together reach {rate}, {score.together / best:.0%} of that."
+
+
+def _predictable(points: Sequence[Sequence[Measurement]]) -> str:
+    """Return how well a fit through these points predicts those left out, where there are enough."""
+    if len({(g[0].params["m"], g[0].params["n"], g[0].params["k"]) for g in points}) < FEWEST_SHAPES:
+        return ""
+    model = fit_gemm(points)
+    return (
+        f" A fit predicts shapes left out of it to {stats.typical(model.errors):.1%} (median); the nearest measured shape's rate "
+        f"would be off by {stats.typical(model.nearest_errors):.1%}."
     )
 
 

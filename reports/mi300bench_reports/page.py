@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mi300bench import stats
 from mi300bench.schema.config import TunedConfig
+from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import Unit, format_quantity
 
@@ -195,14 +196,14 @@ def reproduce(records: Sequence[Measurement], tuned: TunedConfig | None) -> Sect
     )
 
 
-def build(records: Sequence[Measurement], tuned: TunedConfig | None) -> Page:
-    """Return the page. The records of the tuned config's evidence are drawn as the choice saw them."""
+def build(records: Sequence[Measurement], tuned: TunedConfig | None, gemms: Sequence[Gemm] = ()) -> Page:
+    """Return the page. The records of the tuned config's evidence are drawn as the choice saw them; `gemms` are its model's."""
     from mi300bench_reports import machine, tuning
 
     ordered = tuple(sorted(records, key=lambda record: (record.run, record.started_at, record.id)))
     sections = [
         *tuning.sections(ordered, tuned),
-        *machine.sections(ordered),
+        *machine.sections(ordered, gemms),
         tuning.training_runs(ordered),
         doubts(ordered),
         failures(ordered),

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,10 @@ def test_every_command_and_every_option_has_help() -> None:
         (["train", "zaya1", "--resume"], 2, "--checkpoint"),
         (["train", "zaya1", "--steps", "0"], 2, "steps=0"),
         (["train", "zaya1", "--config", "none.toml"], 2, "none.toml"),
-        (["autotune", "zaya1", "--ranks", "1", "--device", "cpu"], 3, "between ranks"),
+        (["autotune", "zaya1", "--only", "magic", "--device", "cpu"], 2, "magic"),
+        (["autotune", "zaya1", "--memory-limit", "0", "--device", "cpu"], 2, "hold no model"),
+        (["autotune", "zaya1", "--param-tolerance", "2", "--device", "cpu"], 2, "tolerance"),
+        (["gemm-sweep", "--budget", "5s", "--m", "64", "--n", "64", "--k", "64", "--device", "cpu"], 2, "no search"),
         (["explain", "none.toml"], 2, "none.toml"),
         (["export", "none.toml", "--to", "ddp"], 2, "none.toml"),
         (["query", "--store", "nowhere"], 4, "nowhere"),
@@ -150,7 +154,17 @@ def test_explain_and_export_read_the_tuned_config(config: Path) -> None:
     assert "it is faster" in said and "abc" in said and "few passes" in said
     assert json.loads(run("explain", str(config), "ddp.bucket_cap_mb", "--json").stdout)["ddp.bucket_cap_mb"]["evidence"] == ["abc"]
     assert run("explain", str(config), "no.key").returncode == 2
-    assert "bucket_cap_mb_list=[1.0, 50.0]" in run("export", str(config), "--to", "ddp").stdout
+    assert "has no 'launch'" in run("export", str(config), "--to", "ddp").stderr
+
+
+def test_an_export_says_on_stderr_what_it_cannot_express(config: Path) -> None:
+    from mi300bench_training.zaya1.config import preset, to_tables
+
+    whole = replace(tuned_config.read(config), config=to_tables(preset("small")))
+    config.write_text(tomli_w.dumps(tuned_config.to_document(whole)))
+    answer = run("export", str(config), "--to", "deepspeed")
+    assert json.loads(answer.stdout)["train_micro_batch_size_per_gpu"] == 4
+    assert "note: the model itself is not exported" in answer.stderr
 
 
 def test_describe_counts_the_8b_model_exactly() -> None:

@@ -17,14 +17,15 @@ import numpy as np
 from mi300bench import stats
 from mi300bench.flow import trainers
 from mi300bench.flow.autotune import needed_points, probing
+from mi300bench.flow.job import Job
 from mi300bench.flow.measure import measure, only_ok
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import Job, Tuned, confirmation, medians_by_round, tune
+from mi300bench.flow.tuning import Tuned, confirmation, seconds_by_round, tune
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.record import Origin, World
+from mi300bench.tune.buckets import CAPS_MIB, distinct_packings, one_bucket_mib
 from mi300bench.tune.search import Ranked
-from mi300bench.tune.space import CAPS_MIB, distinct_packings, one_bucket_mib
-from mi300bench.tune.zaya1 import caps_text
+from mi300bench.tune.zaya1 import BUCKETS, DEFAULT
 from scipy.stats import t as student
 
 from tests.cluster.namespaces import Cluster, cluster
@@ -49,13 +50,18 @@ def exhaustive(job: Job, tuned: Tuned, settings: Settings) -> tuple[list[Ranked]
     """Return every distinct packing of the exhaustive set and of the pick, seconds by round, and the time it took."""
     start = time.monotonic()
     sizes = tuned.model.timeline.gradient_bytes
-    pick = tuned.config.choices["ddp.bucket_cap_mb"].value
+    pick = tuned.config.choices[BUCKETS].value
     values = ["default", *CAPS_MIB, one_bucket_mib(sizes), pick]
     wanted = [candidate.value for candidate in distinct_packings(sizes, values)]
-    rows = [next(row for row in tuned.ranked if row.stands_for(value)) for value in wanted]
-    plan = confirmation(job, [row.candidate.value for row in rows], ROUNDS, stop=STOP)
-    table = medians_by_round(plan, measure(plan, settings))
+    rows = [next(row for row in tuned.ranked if stands_for(row, value)) for value in wanted]
+    plan = confirmation(job, [row.candidate for row in rows], ROUNDS, stop=STOP)
+    table = seconds_by_round(plan, measure(plan, settings))
     return rows, table, time.monotonic() - start
+
+
+def stands_for(row: Ranked, value: object) -> bool:
+    """Return whether `value` is this packing, or one that packs alike."""
+    return value == row.candidate.keys.get(BUCKETS, DEFAULT) or value in row.candidate.options["buckets"].same_as
 
 
 def leave_one_out(x: Sequence[float], y: Sequence[float], degree: int) -> list[float]:
@@ -89,15 +95,15 @@ def study(made: Cluster, folder: Path) -> dict[str, object]:
     """Return the figures of one cluster, and print them."""
     settings = Settings(
         store=folder, node="cluster", origin=Origin.EMULATED, source=made.says, launcher=made.launcher,
-        say=lambda text: print(f"  {text}", flush=True),  # noqa: T201 - a program that prints
+        say=lambda text: print(f"  {text}", flush=True),
     )  # fmt: skip
-    job = Job(trainer="zaya1", config=trainers.preset_config("zaya1", "small"), world=WORLD)
-    print(made.says, flush=True)  # noqa: T201
+    job = Job(trainer="zaya1", config=trainers.preset_config("zaya1", "small"), world=WORLD, only=("buckets",))
+    print(made.says, flush=True)
     tuned, decide_s = decided(job, settings)
     rows, table, exhaustive_s = exhaustive(job, tuned, replace(settings, passes=ROUNDS))
     compute = tuned.model.timeline.compute_s
     steps = [stats.typical(row) for row in table]
-    pick = next(i for i, row in enumerate(rows) if row.stands_for(tuned.config.choices["ddp.bucket_cap_mb"].value))
+    pick = next(i for i, row in enumerate(rows) if stands_for(row, tuned.config.choices[BUCKETS].value))
     best = int(np.argmin(steps))
     regret = steps[pick] / steps[best]
     bounds = pooled_interval(table, regret)
@@ -107,8 +113,8 @@ def study(made: Cluster, folder: Path) -> dict[str, object]:
     buckets = [float(len(row.simulated.transfers)) for row in rows]
     result = {
         "cluster": made.says,
-        "pick": caps_text(rows[pick].candidate.value),
-        "best": caps_text(rows[best].candidate.value),
+        "pick": rows[pick].candidate.label,
+        "best": rows[best].candidate.label,
         "confirmed": asdict(tuned.config.confirmed.ratio) if tuned.config.confirmed else None,
         "verdict": str(tuned.config.confirmed.verdict) if tuned.config.confirmed else "not confirmed",
         "regret": regret - 1,
@@ -121,19 +127,19 @@ def study(made: Cluster, folder: Path) -> dict[str, object]:
         "decide_s": decide_s,
         "exhaustive_s": exhaustive_s,
         "rows": [
-            {"cap": caps_text(r.candidate.value), "buckets": b, "predicted": r.simulated.step_s, "measured": row}
+            {"cap": r.candidate.label, "buckets": b, "predicted": r.simulated.step_s, "measured": row}
             for r, b, row in zip(rows, buckets, table, strict=True)
         ],
     }
     for r, row, seconds in zip(rows, table, steps, strict=True):
         rounds = " ".join(f"{value:.3f}" for value in row)
-        print(  # noqa: T201
-            f"  {caps_text(r.candidate.value):>10} MiB {len(r.simulated.transfers):4} buckets  predicted "
+        print(
+            f"  {r.candidate.label:>10} MiB {len(r.simulated.transfers):4} buckets  predicted "
             f"{r.simulated.step_s:.3f}  measured {seconds:.3f}  ({rounds})",
             flush=True,
         )
     shown = {key: value for key, value in result.items() if key != "rows"}
-    print(json.dumps(shown, indent=1), flush=True)  # noqa: T201
+    print(json.dumps(shown, indent=1), flush=True)
     return result
 
 

@@ -2,19 +2,22 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mi300bench.errors import NodeError, RecordError
+from mi300bench.errors import PlanError, RecordError
 from mi300bench.flow import trainers, tuning
 from mi300bench.flow.autotune import needed_points
+from mi300bench.flow.job import Job
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import Job, affordable, tune
+from mi300bench.flow.tuning import affordable, search, space_of, tune, wanted_values
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.record import Work, World
 from mi300bench.units import MIB
 
 WORLD = World(device="cpu", ranks=2, threads=1)
+ALONE = World(device="cpu", ranks=1, threads=2)
 
 
 @pytest.fixture
@@ -23,7 +26,29 @@ def job() -> Job:
 
 
 @pytest.fixture
-def records(make_record, job: Job):
+def timeline(make_record, job: Job):
+    """Return a function that makes the timeline of a layout with changed keys, its phases stretched."""
+
+    def make(layout=None, stretch: float = 1.0, **keys):
+        layout = layout or job.layout
+        count = 30
+        series = {
+            "parameter": tuple(f"p{i}" for i in range(count)),
+            "parameter_bytes": (MIB,) * count,
+            "ready_s": tuple(0.01 * stretch * (i + 1) for i in range(count)) * 5,
+            "forward_s": (0.1 * stretch,) * 5,
+            "backward_s": (0.31 * stretch,) * 5,
+            "update_s": (0.05,) * 5,
+            "expert_load": (1.5, 2.5),
+        }
+        params = job.params(layout, **keys)
+        return make_record("zaya1.backward", params=params, world=layout.world, series=series, id=f"t{layout}{keys}")
+
+    return make
+
+
+@pytest.fixture
+def records(make_record, job: Job, timeline):
     found = [
         make_record(
             "collective.all_reduce",
@@ -38,21 +63,70 @@ def records(make_record, job: Job):
     found.append(
         make_record("overlap", params={"bytes": MIB, "inflight": 2}, ranks=2, series=parts, work=Work(message_bytes=2 * MIB))
     )
-    count = 30
-    timeline = {"parameter": tuple(f"p{i}" for i in range(count)), "parameter_bytes": (MIB,) * count,
-                "ready_s": tuple(0.01 * (i + 1) for i in range(count)) * 5, "forward_s": (0.1,) * 5, "backward_s": (0.31,) * 5,
-                "update_s": (0.05,) * 5}  # fmt: skip
-    found.append(make_record("zaya1.backward", params=dict(job.params), ranks=2, series=timeline))
-    return found
+    return [*found, timeline()]
 
 
 def test_a_choice_names_the_records_it_rests_on(job: Job, records) -> None:
-    tuned = tune(job, records, Settings(), confirm=False)
+    tuned = tune(job, records, Settings(), confirm_by_runs=False)
     choice = tuned.config.choices["ddp.bucket_cap_mb"]
     assert set(choice.evidence) == {record.id for record in records}
     assert tuned.config.confirmed is None
     assert tuned.config.config["ddp"]["bucket_cap_mb"] == choice.value
     assert trainers.from_tables("zaya1", tuned.config.config) is not None
+
+
+def test_a_measured_change_is_weighed_and_an_unmeasured_one_is_said(job: Job, records, timeline) -> None:
+    faster = timeline(stretch=0.5, **{"compute.experts": "loop"})
+    tuned = tune(job, [*records, faster], Settings(), confirm_by_runs=False)
+    choice = tuned.config.choices["compute.experts"]
+    assert choice.value == "loop" and faster.id in choice.evidence and tuned.config.config["compute"]["experts"] == "loop"
+    assert choice.alternatives[0].value == "loop" and len(choice.alternatives) == 2
+    assert any("compute.experts=padded was not measured" in note for note in tuned.notes)
+    assert any("2.0 times an even share" in doubt for doubt in choice.doubts)
+
+
+def test_ranks_and_threads_are_chosen_with_the_micro_batch_at_the_same_global_batch(job: Job, records, timeline) -> None:
+    free = replace(job, may_regroup=True)
+    assert {layout.micro_batch * layout.accumulate * layout.world.ranks for layout in free.layouts()} == {8}
+    elsewhere = next(layout for layout in free.layouts() if layout.world.ranks == 1)
+    tuned = tune(free, [*records, timeline(elsewhere, stretch=0.5)], Settings(), confirm_by_runs=False)
+    assert tuned.config.config["launch"] == {"ranks": 1, "threads": elsewhere.world.threads}
+    assert tuned.config.config["data"]["micro_batch"] == 8 and tuned.config.ranks == 1
+    assert tuned.config.choices["launch.ranks"].evidence
+    # One rank has no buckets to set.
+    assert tuned.config.config["ddp"]["bucket_cap_mb"] == "default"
+
+
+def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(job: Job, records, timeline) -> None:
+    small = next(layout for layout in job.layouts() if layout.micro_batch == 1)
+    found = [*records, timeline(small, stretch=0.5), timeline(**{"compute.recompute": "block"}, stretch=1.2)]
+    need = trainers.module("zaya1", "memory").need
+    limits = [need(job.with_keys({"data.micro_batch": size}), ranks=2).peak_bytes for size in (1, 4)]
+    tight = replace(job, memory_limit=sum(limits) / 2)
+    assert "block" in wanted_values(tight)["compute.recompute"]
+    space = space_of(tight, found)
+    ranked, best = search(space)
+    assert all(space.memory.held(row.candidate) <= tight.memory_limit for row in ranked)
+    assert best.changed
+    with pytest.raises(PlanError) as caught:
+        search(space_of(replace(job, memory_limit=1e6), found))
+    assert "no candidate fits into 976.6 KiB" in str(caught.value) and "--memory-limit" in caught.value.hint
+
+
+def test_the_memory_of_a_process_corrects_the_model(make_record, job: Job, records) -> None:
+    need = trainers.module("zaya1", "memory").need(job.config, ranks=2, load=2.0).peak_bytes
+    series = {"peak_bytes": (need,), "held_before_bytes": (1e8,), "held_bytes": (1e8 + 1.5 * need,), "expert_load": (2.0,)}
+    record = make_record("zaya1.memory", params=job.params(job.layout), world=WORLD, series=series)
+    space = space_of(job, [*records, record])
+    assert space.memory.overhead == pytest.approx(1.5) and space.memory.held(space.default) == pytest.approx(1e8 + 1.5 * need)
+    assert not space.memory.doubts() and space_of(job, records).memory.doubts()
+
+
+def test_only_the_knobs_that_were_asked_for_are_weighed(job: Job, records) -> None:
+    tuned = tune(replace(job, only=("buckets",)), records, Settings(), confirm_by_runs=False)
+    assert list(tuned.config.choices) == ["ddp.bucket_cap_mb"]
+    with pytest.raises(PlanError, match="magic"):
+        replace(job, only=("magic",))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +139,7 @@ def test_a_choice_names_the_records_it_rests_on(job: Job, records) -> None:
 )
 def test_a_store_without_a_curve_says_which_command_measures_it(job: Job, records, missing: str, command: str) -> None:
     with pytest.raises(RecordError) as caught:
-        tune(job, [r for r in records if r.probe != missing], Settings(), confirm=False)
+        tune(job, [r for r in records if r.probe != missing], Settings(), confirm_by_runs=False)
     assert command in caught.value.hint
 
 
@@ -78,14 +152,15 @@ def test_records_of_two_devices_are_refused(job: Job, records, make_record) -> N
         work=Work(message_bytes=4),
     )
     with pytest.raises(RecordError, match="do not compare"):
-        tune(job, [*records, other], Settings(), confirm=False)
+        tune(job, [*records, other], Settings(), confirm_by_runs=False)
 
 
-def test_one_rank_has_no_buckets(job: Job) -> None:
-    from dataclasses import replace
-
-    with pytest.raises(NodeError, match="between ranks"):
-        needed_points(replace(job, world=World(device="cpu", ranks=1)))
+def test_one_rank_has_no_buckets_and_all_other_knobs(job: Job, timeline) -> None:
+    alone = replace(job, world=ALONE)
+    assert not [point for point in needed_points(alone) if point.probe.startswith("collective")]
+    found = [timeline(alone.layout), timeline(alone.layout, **{"compute.experts": "loop"})]
+    tuned = tune(alone, found, Settings(), confirm_by_runs=False)
+    assert "ddp.bucket_cap_mb" not in tuned.config.choices and "compute.experts" in tuned.config.choices
 
 
 def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
@@ -95,8 +170,8 @@ def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
 
     sides, stop = affordable(left(1000.0), 1.0, sides=3, rounds=3)
     assert sides == 3 and stop.max_seconds == tuning.MOST_SAMPLING_S
-    sides, stop = affordable(left(120.0), 1.0, sides=3, rounds=3)
-    assert sides == 2 and stop.max_seconds == pytest.approx(7.0)
+    sides, stop = affordable(left(90.0), 1.0, sides=3, rounds=3)
+    assert sides == 2 and stop.max_seconds == pytest.approx(6.0)
     assert affordable(left(1.0), 1.0, sides=3, rounds=3)[0] == 2
 
 

@@ -38,7 +38,7 @@ def main() -> int:
     device = open_torch_device("cpu", threads=cores())
     seat = SimpleNamespace(rank=0, ranks=1, device=device)
     worst = 0.0
-    print("MxNxK            layout  type       Timer us    ours us   ratio")  # noqa: T201 - a program that prints
+    print("MxNxK            layout  type       Timer us    ours us   ratio")
     for m, n, k, layout, dtype in shapes():
         params = {"m": m, "n": n, "k": k, "layout": layout, "dtype": dtype, "cache": "hot", "inputs": "normal"}
         probe = Gemm(params, seat)
@@ -56,8 +56,8 @@ def main() -> int:
                 theirs.append(timer.blocked_autorange(min_run_time=0.6).median)
         one, other = statistics.median(ours), statistics.median(theirs)
         worst = max(worst, abs(one / other - 1))
-        print(f"{f'{m}x{n}x{k}':15}  {layout:6}  {dtype:8}  {other * 1e6:9.1f}  {one * 1e6:9.1f}  {one / other:6.3f}")  # noqa: T201
-    print(f"largest difference {worst:.1%}")  # noqa: T201
+        print(f"{f'{m}x{n}x{k}':15}  {layout:6}  {dtype:8}  {other * 1e6:9.1f}  {one * 1e6:9.1f}  {one / other:6.3f}")
+    print(f"largest difference {worst:.1%}")
     return 0 if worst <= LIMIT else 1
 
 

@@ -44,7 +44,7 @@ def main() -> None:
             theirs.append(abs(product.flop / _nearest(learn, rates, product) / seconds - 1))
         print(
             f"{dtype}: {LEARN} learned, {JUDGE} judged: median error {np.median(ours):.1%}, p90 {np.quantile(ours, 0.9):.1%}; "
-            f"nearest neighbour {np.median(theirs):.1%}, {np.quantile(theirs, 0.9):.1%}; {inside} of {JUDGE} inside the 95 % interval"
+            f"nearest {np.median(theirs):.1%}, {np.quantile(theirs, 0.9):.1%}; {inside} of {JUDGE} inside the 95 % interval"
         )
 
 

@@ -57,13 +57,13 @@ def main() -> int:
             finally:
                 worker.close()
     good = True
-    print("pattern  STREAM GB/s     op GB/s  compiled GB/s  better / STREAM")  # noqa: T201 - a program that prints
+    print("pattern  STREAM GB/s     op GB/s  compiled GB/s  better / STREAM")
     for pattern, arrays in PATTERNS.items():
         rate = {name: arrays * ARRAY / statistics.median(ours[pattern, name]) / 1e9 for name in ("op", "compiled")}
         peer = arrays * ARRAY / statistics.median(theirs[pattern]) / 1e9
         ratio = max(rate.values()) / peer
         good &= ratio >= 0.90
-        print(f"{pattern:7}  {peer:11.2f}  {rate['op']:10.2f}  {rate['compiled']:13.2f}  {ratio:15.3f}")  # noqa: T201
+        print(f"{pattern:7}  {peer:11.2f}  {rate['op']:10.2f}  {rate['compiled']:13.2f}  {ratio:15.3f}")
     return 0 if good else 1
 
 

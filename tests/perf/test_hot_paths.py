@@ -1,19 +1,88 @@
-"""What runs often: reading a store, fitting, searching. ``make perf`` times them; here they only have to work.
+"""What runs often: the harness around a call, reading a store, fitting, simulating, searching. ``make perf`` times them; in the
+test run they only have to work.
 
-Ratios are against a peer in the same run: reading a store against json.loads alone.
+Each group has a peer or a floor measured in the same run: a bare loop, json.loads, numpy's least squares, one simulation.
 """
 
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, final
 
+import numpy as np
 import pytest
+from mi300bench.fit.gemm import Product, fit_gemm
 from mi300bench.fit.link import fit_link
-from mi300bench.schema.record import Work
+from mi300bench.fit.step import Factors
+from mi300bench.flow.gemmstudy import grid_of
+from mi300bench.runner.group import Solo
+from mi300bench.runner.timing import measure
+from mi300bench.schema.plan import Stop
+from mi300bench.schema.probe import AbstractProbe
+from mi300bench.schema.record import Work, World
 from mi300bench.store.reader import read_records
 from mi300bench.store.writer import RunWriter
 from mi300bench.tune.search import rank
-from mi300bench.tune.space import bucket_caps, distinct_packings
+from mi300bench.tune.shapesearch import search_shapes
+from mi300bench.tune.space import combinations
+from mi300bench.tune.zaya1 import EXPERTS, Layout, Predictor, bucket_knob, compute_knob
 from tests.fit.test_step import model
+
+CALLS = 20_000
+
+
+@final
+class Nothing(AbstractProbe):
+    """A call that does nothing, so that what is left is the harness."""
+
+    def prepare(self) -> None:
+        self.calls = 0
+
+    def call(self) -> None:
+        self.calls += 1
+
+    def work(self) -> Work:
+        return Work()
+
+    def check(self) -> str:
+        return ""
+
+
+def device() -> Any:
+    def seconds(call: Any, calls: int) -> float:
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            call()
+        return (time.perf_counter_ns() - start) * 1e-9 / calls
+
+    return SimpleNamespace(
+        seconds=seconds, synchronize=lambda: None, flush=lambda: None, readings=dict, is_asynchronous=False
+    )  # fmt: skip
+
+
+@pytest.mark.benchmark(group="harness: 20,000 calls")
+def test_calls_under_the_harness(benchmark) -> None:
+    stop = Stop(relative_ci=0.0, min_samples=5, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=CALLS)
+
+    def run() -> int:
+        probe = Nothing({}, SimpleNamespace(rank=0, ranks=1, device=None))
+        measure(probe, device(), stop, Solo())
+        return probe.calls
+
+    assert benchmark(run) >= CALLS
+
+
+@pytest.mark.benchmark(group="harness: 20,000 calls")
+def test_the_same_calls_in_a_bare_loop(benchmark) -> None:
+    def run() -> int:
+        probe = Nothing({}, SimpleNamespace(rank=0, ranks=1, device=None))
+        probe.prepare()
+        for _ in range(CALLS):
+            probe.call()
+        return probe.calls
+
+    assert benchmark(run) == CALLS
 
 
 @pytest.fixture
@@ -35,7 +104,7 @@ def test_reading_the_same_lines_with_json_alone(benchmark, store: Path) -> None:
     assert len(benchmark(lambda: [json.loads(line) for line in path.read_bytes().splitlines()])) == 301
 
 
-@pytest.mark.benchmark(group="fit")
+@pytest.mark.benchmark(group="fit of a link")
 def test_fitting_a_link(benchmark, make_record) -> None:
     groups = [
         [
@@ -52,9 +121,65 @@ def test_fitting_a_link(benchmark, make_record) -> None:
     assert benchmark(fit_link, groups).bandwidth == pytest.approx(1e9, rel=1e-3)
 
 
-@pytest.mark.benchmark(group="search")
-def test_searching_all_packings(benchmark) -> None:
+@pytest.fixture
+def products(make_record):
+    draw = np.random.default_rng(0)
+    groups = []
+    for _ in range(80):
+        m, n, k = (int(2 ** draw.uniform(6, 11)) for _ in range(3))
+        took = 1e-5 + 2.0 * m * n * k / 1e12
+        params = {"m": m, "n": n, "k": k, "layout": "nt", "dtype": "float32"}
+        groups.append([make_record("gemm", params=params, samples=(took,) * 5, work=Work(flop=2.0 * m * n * k))])
+    return groups
+
+
+@pytest.mark.benchmark(group="fit of 80 products")
+def test_fitting_products(benchmark, products) -> None:
+    fitted = benchmark.pedantic(fit_gemm, args=(products,), kwargs={"held_out": False}, rounds=3)
+    assert fitted.predict(Product(m=512, n=512, k=512)).value.mid == pytest.approx(2.0 * 512**3 / 1e12, rel=0.2)
+
+
+@pytest.mark.benchmark(group="fit of 80 products")
+def test_least_squares_through_the_same_products(benchmark, products) -> None:
+    rows = np.array([[1.0, float(g[0].work.flop)] for g in products])
+    seconds = np.array([g[0].samples[0] for g in products])
+    weights = benchmark(lambda: np.linalg.lstsq(rows, seconds, rcond=None)[0])
+    assert weights[1] == pytest.approx(1e-12, rel=1e-3)
+
+
+def predictor() -> Predictor:
     made = model([0.01 * i for i in range(1, 201)], [1.1] * 200, backward=2.0, latency=1e-4)
-    sizes = made.timeline.gradient_bytes
-    candidates = distinct_packings(sizes, bucket_caps(sizes, torch_version="2.13"))
-    assert len(benchmark(rank, made, candidates)) == len(candidates)
+    world = World(ranks=2, threads=1)
+    layout = Layout(world=world, micro_batch=4, accumulate=1)
+    effects = {(EXPERTS, way): Factors(forward=0.9, backward=0.9) for way in ("padded", "loop")}
+    return Predictor(default=layout, models={(world, 4): made}, effects=effects, shapes=lambda _: Factors())
+
+
+@pytest.mark.benchmark(group="search")
+def test_one_simulated_step(benchmark) -> None:
+    made = predictor().models[World(ranks=2, threads=1), 4]
+    assert benchmark(made.simulate, 1.0).step_s > 2.0
+
+
+@pytest.mark.benchmark(group="search")
+def test_searching_a_space_of_packings_and_experts(benchmark) -> None:
+    told = predictor()
+    knobs = [
+        bucket_knob(told.models[World(ranks=2, threads=1), 4], torch_version="2.13"),
+        compute_knob(EXPERTS, ("padded", "loop")),
+    ]
+    candidates = list(combinations(knobs, most=10_000))
+    ranked = benchmark.pedantic(rank, args=(candidates, told.simulate), rounds=3)
+    assert len(ranked) == len(candidates) and ranked[0].seconds <= ranked[-1].seconds
+
+
+@pytest.mark.benchmark(group="search of a shape")
+def test_searching_a_grid_of_shapes(benchmark) -> None:
+    grid = grid_of([(64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)] * 3, "nt")
+    found = benchmark.pedantic(
+        search_shapes,
+        args=(grid, lambda p: p.flop / (1e12 * p.k / (p.k + 100))),
+        kwargs={"seconds": 1e9, "now": lambda: 0.0},
+        rounds=2,
+    )
+    assert found.best.k == 2048

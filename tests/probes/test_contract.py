@@ -25,7 +25,11 @@ def params(probe: str) -> list[dict[str, Scalar]]:
         return [{"bytes": 65536, "dtype": dtype, "variant": "op"} for dtype in ("float32", "bfloat16")]
     if probe == "gemm":
         base: dict[str, Scalar] = {"m": 33, "n": 17, "k": 65, "cache": "cold", "inputs": "normal"}
-        return [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float16", "float32")]
+        grid = [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float16", "float32")]
+        return [*grid, {"m": 32, "n": 16, "k": 64, "layout": "nt", "dtype": "float8_e4m3"}]
+    if probe == "gemm.experts":
+        rows: dict[str, Scalar] = {"m": 40, "n": 24, "k": 32, "experts": 4, "dtype": "float32"}
+        return [rows | {"way": way, "skew": skew} for way in ("grouped", "padded", "loop") for skew in (1.0, 2.5, 4.0)]
     if probe == "overlap":
         return [{"bytes": 65536, "m": 64, "n": 64, "k": 64, "dtype": "float32", "inflight": n} for n in (1, 2)]
     if probe == "collective.all_reduce":
@@ -63,13 +67,13 @@ def probe_of(name: str, asked: dict[str, Scalar], cache_bytes: int = 2**20) -> A
     import importlib
 
     module, cls = entry(name).target.split(":")
-    device = SimpleNamespace(torch_name="cpu", backend="gloo", cache_bytes=cache_bytes)
+    device = SimpleNamespace(torch_name="cpu", backend="gloo", cache_bytes=cache_bytes, fp8="float8_e4m3fn")
     probe = getattr(importlib.import_module(module), cls)(asked, SimpleNamespace(rank=0, ranks=1, device=device))
     probe.prepare()
     return probe
 
 
-@pytest.mark.parametrize("name", [n for n in CATALOG if n.startswith("memory.") or n == "gemm"])
+@pytest.mark.parametrize("name", [n for n in CATALOG if n.startswith("memory.") or n in ("gemm", "gemm.experts")])
 def test_a_corrupted_result_is_noticed(name: str) -> None:
     for asked in params(name)[:1]:
         probe = probe_of(name, asked)
@@ -95,6 +99,15 @@ def test_a_footprint_in_the_cache_is_a_doubt() -> None:
     assert probe_of("memory.copy", asked, cache_bytes=1024).doubts() == ()
 
 
+def test_the_rows_of_experts_add_up_and_the_fullest_has_its_share() -> None:
+    from mi300bench.probes.experts import group_rows
+
+    for rows, experts, skew in ((512, 8, 1.0), (512, 8, 4.0), (37, 5, 2.0), (6, 6, 6.0), (5, 1, 1.0), (100, 4, 9.0)):
+        found = group_rows(rows, experts, skew)
+        assert sum(found) == rows and len(found) == experts and min(found) >= 0
+        assert found[0] == max(found) == min(rows, max(round(rows / experts * skew), -(-rows // experts)))
+
+
 def test_a_gemm_states_two_flop_a_multiply_add() -> None:
     asked = params("gemm")[0]
     assert probe_of("gemm", asked).work().flop == 2 * 33 * 17 * 65
@@ -107,6 +120,9 @@ def test_a_gemm_states_two_flop_a_multiply_add() -> None:
         ("memory.copy", {"bytes": 1, "dtype": "float32", "variant": "op"}),
         ("memory.gather", {"bytes": 64, "dtype": "float32", "variant": "op", "row_bytes": 128}),
         ("gemm", {"m": 1, "n": 1, "k": 1, "layout": "tt", "dtype": "float32"}),
+        ("gemm", {"m": 16, "n": 16, "k": 16, "layout": "nn", "dtype": "float8_e4m3"}),
+        ("gemm.experts", {"m": 4, "n": 4, "k": 4, "experts": 2, "dtype": "float32", "way": "magic"}),
+        ("gemm.experts", {"m": 4, "n": 4, "k": 4, "experts": 2, "dtype": "float32", "way": "loop", "skew": 0.5}),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(name: str, asked: dict[str, Scalar]) -> None:

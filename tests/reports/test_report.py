@@ -72,7 +72,7 @@ def test_every_part_is_there(records, config) -> None:
     page = build(records, config)
     anchors = [section.anchor for section in page.sections]
     assert anchors == [
-        "decisions", "timeline", "against", "memory", "products", "collectives-2", "overlap", "training", "doubts", "failures",
+        "decisions", "against", "timeline", "memory", "products", "collectives-2", "overlap", "training", "doubts", "failures",
         "conditions", "reproduce", "points",
     ]  # fmt: skip
     assert page.verdict is not None and "ddp.bucket_cap_mb" in page.verdict.set_this

@@ -51,6 +51,9 @@ class ScriptedDevice(AbstractDevice):
     def readings(self) -> dict[str, float]:
         return {"clock_hz": 2e9}
 
+    def held_memory(self, call: Callable[[], None]) -> tuple[float, float]:
+        raise NotImplementedError
+
     def peak_memory(self, call: Callable[[], None]) -> float:
         return 0.0
 

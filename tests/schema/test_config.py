@@ -4,7 +4,7 @@ import pytest
 import tomli_w
 from mi300bench.errors import PlanError, RecordError
 from mi300bench.schema import config as tuned_config
-from mi300bench.schema.config import Alternative, Choice, Confirmation, Confirmed, TunedConfig
+from mi300bench.schema.config import Alternative, Choice, Confirmation, Confirmed, Side, TunedConfig
 from mi300bench.schema.model import Interval
 
 SECOND = Interval(low=0.9, mid=1.0, high=1.1)
@@ -23,7 +23,18 @@ def tuned() -> TunedConfig:
         runs=3,
         verdict=Confirmation.FASTER,
         evidence=("abc",),
-        others={"5": SECOND},
+        sides=(
+            Side(label="default", predicted_s=SECOND, measured_s=SECOND, ratio=SECOND, verdict="same", evidence=("abc",)),
+            Side(
+                label="1,50",
+                predicted_s=SECOND,
+                measured_s=SECOND,
+                ratio=SECOND,
+                verdict="faster",
+                reverts="batch",
+                over_best=SECOND,
+            ),
+        ),
     )
     return TunedConfig(
         trainer="zaya1", config={"ddp": {"bucket_cap_mb": [1.0, 50.0]}, "steps": 3}, choices={"ddp.bucket_cap_mb": choice},

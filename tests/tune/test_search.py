@@ -1,67 +1,86 @@
-from dataclasses import replace
+"""Ranking, dropping what promises too little, and what gets fresh runs; on a made-up space whose steps are known."""
+
+from types import SimpleNamespace
 
 import pytest
+from mi300bench.errors import PlanError
 from mi300bench.schema.config import Confirmation
-from mi300bench.tune import zaya1
 from mi300bench.tune.decide import decide
-from mi300bench.tune.search import rank, shortlist
-from mi300bench.tune.space import bucket_caps, distinct_packings
-from tests.fit.test_step import model
+from mi300bench.tune.search import rank, sides, simplest
+from mi300bench.tune.space import Candidate, Knob, Option, combinations, default_of
 
-# Forty gradients of 2 MiB, ready one after the other; the wire takes 20 ms for each, with a latency of 50 ms.
-SIZES = [2.0] * 40
+# Seconds that each option takes off a step of ten.
+SAVES = {("a", 1): 2.0, ("b", 1): 0.05, ("c", 1): 1.0, ("c", 2): -3.0}
+KNOBS = [
+    Knob(name="a", options=(Option(), Option(keys={"part.a": 1}))),
+    Knob(name="b", options=(Option(), Option(keys={"part.b": 1}))),
+    Knob(name="c", options=(Option(), Option(keys={"part.c": 1}), Option(keys={"part.c": 2}, work=2.0))),
+]
+
+
+def simulate(candidate: Candidate) -> SimpleNamespace:
+    saved = sum(SAVES[key.removeprefix("part."), value] for key, value in candidate.keys.items())
+    return SimpleNamespace(step_s=10.0 - saved, transfers=())
 
 
 @pytest.fixture
 def ranked():
-    made = model([0.05 * (i + 1) for i in range(40)], SIZES, backward=2.0, latency=0.05)
-    sizes = made.timeline.gradient_bytes
-    return rank(made, distinct_packings(sizes, bucket_caps(sizes, torch_version="2.13")))
+    return rank(combinations(KNOBS, most=100), simulate)
 
 
-def test_the_best_predicted_is_the_best_simulated(ranked) -> None:
-    steps = [row.simulated.step_s for row in ranked]
-    assert steps == sorted(steps) and steps[0] < steps[-1]
+def test_candidates_are_compared_for_the_same_useful_work(ranked) -> None:
+    assert len(ranked) == 12
+    # Twice the work in 13 seconds is 6.5 for the default's; a takes 2 off the step before that.
+    assert ranked[0].candidate.keys == {"part.a": 1, "part.b": 1, "part.c": 2}
+    assert ranked[0].seconds == pytest.approx((10 - 2 - 0.05 + 3) / 2)
 
 
-def test_the_shortlist_has_the_default_first_and_then_the_best_others(ranked) -> None:
-    chosen = shortlist(ranked, count=2)
-    assert chosen[0].stands_for("default") and len(chosen) == 3
-    assert chosen[1].simulated.step_s <= chosen[2].simulated.step_s
+def test_a_change_that_promises_too_little_is_dropped(ranked) -> None:
+    kept = simplest(ranked[0].candidate, simulate, lambda _: True)
+    assert kept.changed == ("a", "c")
+    # Unless what is left without it does not fit.
+    assert simplest(ranked[0].candidate, simulate, lambda c: "b" in c.changed).changed == ("a", "b", "c")
 
 
-def ranked_with(*, error: float, spread: float):
-    made = model([0.05 * (i + 1) for i in range(40)], SIZES, backward=2.0, latency=0.05)
-    made = replace(made, link=replace(made.link, errors=(error,)), timeline=replace(made.timeline, spread=spread))
-    sizes = made.timeline.gradient_bytes
-    return rank(made, distinct_packings(sizes, bucket_caps(sizes, torch_version="2.13")))
+def test_a_pick_of_several_changes_runs_beside_its_ablations_least_promising_first(ranked) -> None:
+    default = default_of(KNOBS)
+    pick = simplest(ranked[0].candidate, simulate, lambda _: True)
+    chosen = sides(default, pick, ranked, simulate, count=2)
+    assert [side.reverts for side in chosen] == ["", "", "a", "c"]
+    assert not chosen[0].candidate.changed and chosen[2].candidate.changed == ("c",)
 
 
-def test_without_fresh_runs_a_better_candidate_is_picked_where_the_fits_are_sure() -> None:
-    sure = ranked_with(error=1e-9, spread=0.0)
-    picked = zaya1.predicted_pick(sure)
-    assert picked is sure[0] and not picked.stands_for("default")
+def test_without_a_promising_pick_one_candidate_runs_to_see_whether_that_holds(ranked) -> None:
+    default = default_of(KNOBS)
+    chosen = sides(default, default, ranked, simulate, count=2)
+    assert len(chosen) == 2 and chosen[1].candidate is ranked[0].candidate
 
 
-def test_without_fresh_runs_the_default_stays_where_they_are_not() -> None:
-    assert zaya1.predicted_pick(ranked_with(error=0.5, spread=0.2)).stands_for("default")
+def test_a_pick_of_one_change_runs_beside_the_next_best(ranked) -> None:
+    default = default_of(KNOBS)
+    pick = default.with_option("a", KNOBS[0].options[1])
+    chosen = sides(default, pick, ranked, simulate, count=2)
+    assert [len(side.candidate.changed) for side in chosen] == [0, 1, 3]
 
 
-def test_a_confirmed_choice_says_how_much_and_from_which_records(ranked) -> None:
-    chosen = shortlist(ranked, count=2)
-    decision = decide([[1.0, 1.0, 1.0], [0.8, 0.8, 0.8], [0.9, 0.9, 0.9]])
-    made = zaya1.choice(ranked, chosen, decision, evidence=["a", "b"], doubts=["d"])
-    assert made.value == chosen[1].candidate.value and "0.800" in made.why and made.evidence == ("a", "b")
-    confirmed = zaya1.confirmed(chosen, decision, ["b"])
-    assert confirmed.verdict is Confirmation.FASTER and len(confirmed.others) == 1
+def test_too_large_a_space_is_an_error_and_never_a_part() -> None:
+    with pytest.raises(PlanError, match="a:2 x b:2 x c:3"):
+        list(combinations(KNOBS, most=11))
 
 
-def test_a_kept_default_says_so(ranked) -> None:
-    chosen = shortlist(ranked, count=1)
-    made = zaya1.choice(ranked, chosen, decide([[1.0] * 3, [1.0] * 3]), evidence=["a"], doubts=[])
-    assert made.value == "default" and "default stays" in made.why
+def test_of_sides_that_tie_the_one_with_the_fewest_changes_is_picked() -> None:
+    default = [10.0, 10.1, 9.9]
+    both = [8.0, 8.1, 7.9]
+    without_b = [8.02, 8.08, 7.95]
+    without_a = [9.6, 9.7, 9.5]
+    decision = decide([default, both, without_a, without_b], changed=[0, 2, 1, 1])
+    assert decision.pick == 3 and decision.verdict is Confirmation.FASTER
+    assert decision.against_best[2].mid == pytest.approx(9.6 / 8.0, rel=0.01)
+    # Where the simpler one is clearly slower, the changes pay and stay.
+    decision = decide([default, both, without_a], changed=[0, 2, 1])
+    assert decision.pick == 1
 
 
-def test_a_gradient_larger_than_the_bucket_is_said(ranked) -> None:
-    assert zaya1.indivisible(model([1.0, 2.0], [2, 100], backward=2.0)).startswith("DDP never splits")
-    assert zaya1.indivisible(model([1.0, 2.0], [2, 3], backward=2.0)) == ""
+def test_noise_keeps_the_default() -> None:
+    decision = decide([[1.0, 1.1, 0.9], [0.9, 1.15, 0.95]], changed=[0, 1])
+    assert decision.pick == 0 and decision.verdict is Confirmation.CANNOT_TELL

@@ -56,9 +56,7 @@ def config_of(**parts):
     compute = ComputeConfig(**parts.pop("compute", {}))
     data = DataConfig(seq_len=12, **parts.pop("data", {}))
     precision = parts.pop("precision", "float32")
-    return TrainConfig(
-        preset="test", model=replace(SMALL, **parts), compute=compute, data=data, seed=3, precision=precision
-    )
+    return TrainConfig(preset="test", model=replace(SMALL, **parts), compute=compute, data=data, seed=3, precision=precision)
 
 
 def build(**parts):

@@ -238,7 +238,7 @@ def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
     parts: dict[str, dict[str, Any]] = {}
     for dotted, value in values.items():
         part, _, name = dotted.rpartition(".")
-        known = {f.name for f in fields(PARTS[part] if part in PARTS else TrainConfig)}
+        known = {f.name for f in fields(PARTS.get(part, TrainConfig))}
         if (part and part not in PARTS) or name not in known or name in PARTS:
             raise PlanError(f"zaya1 has no key {dotted!r}", hint=f"parts: {', '.join(PARTS)}; see mi300bench explain tuned.toml")
         (parts.setdefault(part, {}) if part else top)[name] = value

@@ -40,7 +40,7 @@ class ChunkedLoss(torch.autograd.Function):
         return total / tokens
 
     @staticmethod
-    @once_differentiable
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None, None]:
         hidden_grad, head_grad = ctx.saved_tensors
         return hidden_grad * gradient, head_grad.mul_(gradient), None, None

@@ -181,7 +181,15 @@ class Memory(AbstractTraining):
             for _ in range(MEMORY_STEPS):
                 self.call()
 
+        self.held = self.seat.device.held_memory(run)
+        del self.stepper
         self.peak_bytes = self.seat.device.peak_memory(run)
 
     def series(self, samples: int) -> Series:
-        return {"peak_bytes": self.largest_of_ranks((self.peak_bytes,)), "expert_load": self.expert_load()}
+        """Return bytes: what tensors hold at their peak, what the process held before, and its own peak; of the worst rank."""
+        return {
+            "peak_bytes": self.largest_of_ranks((self.peak_bytes,)),
+            "held_before_bytes": self.largest_of_ranks((self.held[0],)),
+            "held_bytes": self.largest_of_ranks((self.held[1],)),
+            "expert_load": self.expert_load(),
+        }

@@ -110,7 +110,8 @@ def need(config: TrainConfig, *, ranks: int, load: float = 1.0) -> MemoryNeed:
     always = {"parameters": parameters, "optimizer": 2 * parameters}
     keeps_gradients = ranks > 1 or config.data.accumulate > 1
     if keeps_gradients:
-        always["kept gradients"] = parameters
+        # Without reduction the first micro-batches' gradients lie outside DDP's buckets, which exist all the same.
+        always["kept gradients"] = parameters * (2 if ranks > 1 and config.data.accumulate > 1 else 1)
     moments = _moments(config, _sizes(config, load), keeps_gradients=keeps_gradients)
     moment, parts = max(moments, key=lambda each: sum(each[1].values()))
     whole = always | parts

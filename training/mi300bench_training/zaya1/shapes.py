@@ -2,7 +2,7 @@
 
 from mi300bench.schema.model import Gemm, ModelDescription, Parameter
 
-from mi300bench_training.zaya1.config import ModelConfig, TrainConfig
+from mi300bench_training.zaya1.config import PRESETS, ModelConfig, TrainConfig, override_all
 
 
 def _attention(model: ModelConfig, at: str) -> list[Parameter]:
@@ -106,9 +106,57 @@ def describe(config: TrainConfig) -> ModelDescription:
     )
 
 
+def needed_vocab(config: TrainConfig) -> int:
+    """Return the words that the preset's vocabulary has; rows beyond them are padding."""
+    return min(config.model.vocab, PRESETS[config.preset].model.vocab) if config.preset in PRESETS else config.model.vocab
+
+
 def flop_per_token(config: TrainConfig) -> float:
-    """Return the FLOP of one training step per token: six per active weight and head, plus causal attention."""
+    """Return the useful FLOP of one training step per token: six per active weight and head, plus causal attention."""
     model = config.model
-    weights = describe(config).active_elements + model.vocab * model.hidden
+    weights = describe(config).active_elements + needed_vocab(config) * model.hidden
     attention = 6 * model.blocks * config.data.seq_len * model.heads * model.head_dim
     return 6.0 * weights + attention
+
+
+# Hidden widths within this share of the default's are weighed, in steps of WIDTH_STEP; expert widths follow from the budget.
+WIDTH_REACH, WIDTH_STEP, EXPERT_STEP = 0.25, 64, 32
+HEAD_DIMS = (32, 64, 96, 128)
+VOCAB_MULTIPLES = (64, 128, 256)
+
+
+def variants(config: TrainConfig, tolerance: float) -> tuple[dict[str, int], ...]:
+    """Return other shapes with the active parameters within `tolerance` (relative) of the default's, by dotted key.
+
+    Hidden width, expert width (what the budget leaves), head width at the same query channels, padded vocabulary. The
+    vocabulary is not part of the budget. Quality is not weighed here: nobody measured it.
+    """
+    model = config.model
+    budget = describe(config).active_elements
+    channels = model.heads * model.head_dim
+    first = max(WIDTH_STEP, round(model.hidden * (1 - WIDTH_REACH) / WIDTH_STEP) * WIDTH_STEP)
+    widths = {model.hidden, *range(first, int(model.hidden * (1 + WIDTH_REACH)) + 1, WIDTH_STEP)}
+    heads = [(model.heads, model.head_dim)]
+    heads += [(channels // d, d) for d in HEAD_DIMS if channels % d == 0 and (channels // d) % model.kv_heads == 0]
+    vocabs = {model.vocab, *(-(-model.vocab // multiple) * multiple for multiple in VOCAB_MULTIPLES)}
+    found: dict[tuple[int, int, int, int], dict[str, int]] = {}
+    for width in sorted(widths):
+        for count, dim in dict.fromkeys(heads):
+            for expert in _expert_widths(config, width, count, dim, budget):
+                for vocab in sorted(vocabs):
+                    keys = {"model.hidden": width, "model.expert_width": expert, "model.heads": count, "model.head_dim": dim,
+                            "model.vocab": vocab}  # fmt: skip
+                    changed = {k: v for k, v in keys.items() if v != getattr(model, k.removeprefix("model."))}
+                    active = describe(override_all(config, keys)).active_elements
+                    if changed and abs(active / budget - 1) <= tolerance:
+                        found[width, expert, dim, vocab] = changed
+    return tuple(found.values())
+
+
+def _expert_widths(config: TrainConfig, width: int, heads: int, head_dim: int, budget: int) -> set[int]:
+    """Return the default's expert width and the multiples of EXPERT_STEP on both sides of what the budget leaves."""
+    keys = {"model.hidden": width, "model.heads": heads, "model.head_dim": head_dim, "model.expert_width": EXPERT_STEP}
+    least = describe(override_all(config, keys)).active_elements
+    exact = EXPERT_STEP + (budget - least) / (3 * width * config.model.blocks)
+    below = int(exact // EXPERT_STEP) * EXPERT_STEP
+    return {size for size in (config.model.expert_width, below, below + EXPERT_STEP) if size > 0}

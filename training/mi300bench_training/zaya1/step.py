@@ -112,7 +112,8 @@ class Stepper:
         """Keep DDP from reducing before the last micro-batch."""
         if self.is_last(micro) or not isinstance(self.trained, DistributedDataParallel):
             return contextlib.nullcontext()
-        return self.trained.no_sync()
+        silence: contextlib.AbstractContextManager[None] = self.trained.no_sync()
+        return silence
 
     def gradients(self, micro_batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
         """Return the mean loss of a step's micro-batches, with their gradients added up and reduced."""
@@ -131,9 +132,7 @@ class Stepper:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip)
         self.optimizer.step()
         self.balancer.step()
-        # Under DDP a micro-batch that finds no gradient makes one outside the buckets, which then exists beside them.
-        stays_in_buckets = isinstance(self.trained, DistributedDataParallel) and self.config.data.accumulate > 1
-        self.optimizer.zero_grad(set_to_none=not stays_in_buckets)
+        self.optimizer.zero_grad(set_to_none=True)
 
 
 def stepper(config: TrainConfig, model: Zaya, *, communicate: bool) -> Stepper:

@@ -1,0 +1,154 @@
+"""A node that is not here and that nobody measured: curves computed from published figures, labelled so, with wide intervals.
+
+Each curve is a record of origin `modelled` whose source names the figures, so that search, config and report treat it as any
+other and never take it for a measurement. What nobody published stands in from elsewhere, and its text says so.
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mi300bench.errors import PlanError
+from mi300bench.flow import plans, trainers
+from mi300bench.flow.job import Job
+from mi300bench.flow.settings import Settings
+from mi300bench.flow.tuning import Tuned, tune, wanted_values
+from mi300bench.hw.facts import DeviceFacts, device_table
+from mi300bench.physics import busbw_factor
+from mi300bench.schema.doubt import Modelled
+from mi300bench.schema.model import ModelDescription
+from mi300bench.schema.record import Measurement, Origin, Outcome, Series, Work, World, short_hash
+from mi300bench.store.writer import RunWriter
+from mi300bench.tune.zaya1 import CHUNK, RECOMPUTE, Layout
+from mi300bench.units import GIB, MIB
+
+# Between these shares of the published peak a training step's products may run: the upper is the best product that anybody
+# published for MI300X (668.4 of 1307.4 TFLOPS, Bekman, ml-engineering), the lower what small expert shapes may come down to.
+LEAST_SHARE, MOST_SHARE = 0.08, 0.51
+# Latency of an all-reduce: 1 MiB at 39.9 GB/s busbw among 8 H200 (ml-engineering); no such curve is published for MI300X.
+LATENCY_S = 46e-6
+# By how much computation and communication slow each other: Primus' constant, halved to each side.
+OVERLAP = 1.1
+UPDATE_BYTES_PER_PARAMETER = 28.0  # AdamW in float32: reads gradient, weight and two moments, writes three of them
+SIZES = (8, 64 * 1024, MIB, 16 * MIB, 128 * MIB, GIB, 4 * GIB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What is published of a device, as a job needs it."""
+
+    facts: DeviceFacts
+    peak: float
+    memory_bandwidth: float
+    all_reduce_busbw: float
+    source: str
+
+
+def published(device: str, job: Job) -> Published:
+    """Return the figures of `device` for a job; `PlanError` names what nobody published."""
+    known = {entry.key: entry for entry in device_table()}
+    if device not in known:
+        raise PlanError(f"nothing is published here of {device!r}", hint=f"one of {', '.join(known)}")
+    facts = known[device].facts
+    link = f"all_reduce_busbw_{job.world.ranks}"
+    for name in (job.config.precision, "memory_bandwidth", link):
+        if name not in facts and not (name == link and job.world.ranks == 1):
+            raise PlanError(f"no {name} is published of {known[device].name}", hint="--ranks 8, or measure the node")
+    names = [job.config.precision, "memory_bandwidth", *([link] if job.world.ranks > 1 else [])]
+    return Published(
+        facts=known[device],
+        peak=facts[job.config.precision].value,
+        memory_bandwidth=facts["memory_bandwidth"].value,
+        all_reduce_busbw=facts[link].value if job.world.ranks > 1 else 0.0,
+        source="; ".join(f"{name}: {facts[name].source}" for name in names),
+    )
+
+
+def _record(job: Job, told: Published, probe: str, params: dict[str, Any], world: World, **parts: Any) -> Measurement:
+    point = plans.point(probe, params, world)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return Measurement(
+        probe=probe,
+        method=point.method,
+        params=params,
+        outcome=Outcome.OK,
+        id=short_hash(["published", told.facts.key, point.key]),
+        point=point.key,
+        run=f"published-{told.facts.key}",
+        world=world,
+        conditions={"framework": "torch", "framework_version": "", "device_arch": told.facts.arch, "backend": "nccl"},
+        doubts=(Modelled(source=told.source),),
+        node=f"{told.facts.key}-published",
+        device=told.facts.name,
+        started_at=now,
+        origin=Origin.MODELLED,
+        source=f"published figures of {told.facts.name}",
+        **parts,
+    )
+
+
+def _timeline(job: Job, told: Published, layout: Layout, keys: dict[str, Any], described: ModelDescription) -> Measurement:
+    """Return a step's phases from its FLOP and the update's bytes; gradients come in reverse order, as their FLOP go."""
+    flop = trainers.module(job.trainer, "shapes").flop_per_token(job.config) * layout.micro_batch * job.config.data.seq_len
+    update_s = described.total_elements * UPDATE_BYTES_PER_PARAMETER / told.memory_bandwidth
+    rows = []
+    for share in (MOST_SHARE, (LEAST_SHARE * MOST_SHARE) ** 0.5, LEAST_SHARE):
+        third = flop / 3 / (share * told.peak)
+        again = third if keys.get(RECOMPUTE) == "block" else 0.0
+        rows.append((third, 2 * third + again))
+    forward_s, backward_s = rows[1]
+    tensors = list(reversed(described.parameters))
+    total = sum(tensor.elements for tensor in tensors)
+    done = list(itertools.accumulate(tensor.elements for tensor in tensors))
+    # The embedding is the head as well: its gradient is whole only at the end.
+    series: Series = {
+        "forward_s": (forward_s,),
+        "backward_s": (backward_s,),
+        "update_s": (update_s,),
+        "parameter": tuple(tensor.name for tensor in tensors),
+        "parameter_bytes": tuple(4 * tensor.elements for tensor in tensors),
+        "ready_s": tuple(backward_s * part / total for part in done),
+    }
+    params = job.params(layout, **keys)
+    samples = tuple(first + second + update_s for first, second in rows)
+    return _record(job, told, f"{job.trainer}.backward", params, layout.world, samples=samples, series=series, work=Work(flop=flop))
+
+
+def records_of(device: str, job: Job) -> Iterator[Measurement]:
+    """Yield the records that stand in for measurements of `device`: timelines, the all-reduce curve, the overlap."""
+    told = published(device, job)
+    described = trainers.describe(job.trainer, job.config)
+    for layout in job.layouts():
+        yield _timeline(job, told, layout, {}, described)
+    for key, values in wanted_values(job).items():
+        if key in (CHUNK, RECOMPUTE):
+            for value in values:
+                yield _timeline(job, told, job.layout, {key: value}, described)
+    if job.world.ranks == 1:
+        return
+    bandwidth = told.all_reduce_busbw / busbw_factor("all_reduce", job.world.ranks)
+    for size in SIZES:
+        seconds = LATENCY_S + size / bandwidth
+        yield _record(
+            job, told, "collective.all_reduce", {"bytes": size, "dtype": "float32"}, job.world,
+            samples=(seconds / 1.5, seconds, seconds * 1.5), work=Work(message_bytes=size),
+        )  # fmt: skip
+    parts = {"compute_alone_s": (1.0,), "collective_alone_s": (1.0,), "compute_beside_s": (OVERLAP,), "both_s": (OVERLAP,)}
+    shape = {"bytes": 16 * MIB, "m": 4096, "n": job.config.model.hidden, "k": job.config.model.hidden}
+    overlap = shape | {"dtype": job.config.precision}
+    yield _record(job, told, "overlap", overlap, job.world, samples=(OVERLAP,), series=parts, work=Work(message_bytes=16 * MIB))
+
+
+def from_published(device: str, job: Job, settings: Settings) -> Tuned:
+    """Return the config for a device that nobody measured; its curves are kept in the store, labelled."""
+    records = list(records_of(device, job))
+    told = records[0]
+    header = {"question": f"What would published figures say of {told.device}?", "plan": "", "passes": 1, "points": len(records)}
+    with RunWriter(settings.store, node=told.node, header=header) as writer:
+        kept = [replace(record, run=writer.run_id) for record in records]
+        for record in kept:
+            writer.write(record)
+        writer.finish()
+    return tune(job, kept, settings, confirm_by_runs=False)

@@ -1,0 +1,37 @@
+"""The study of products, small and for real on the CPU."""
+
+import pytest
+from mi300bench.errors import PlanError
+from mi300bench.flow import gemmstudy, trainers
+from mi300bench.flow.settings import Settings
+from mi300bench.flow.world import world
+from mi300bench.store.reader import read_runs
+
+AXES = ((16, 32, 64, 128),) * 3
+
+
+def study(tmp_path, axes=AXES, budget_s: float = 6.0):
+    gemms = trainers.describe("zaya1", trainers.preset_config("zaya1", "tiny")).gemms
+    return gemmstudy.study(
+        axes, world("cpu", 1), Settings(store=tmp_path), dtype="float32", layouts=("nt", "nn", "tn"), cache="cold",
+        inputs="normal", budget_s=budget_s, workload=gemms,
+    )  # fmt: skip
+
+
+@pytest.mark.torch
+def test_a_budget_gives_a_best_shape_rules_and_a_fit_and_every_try_is_a_record(tmp_path) -> None:
+    found = study(tmp_path)
+    assert found.found.rate > 0 and found.found.best in gemmstudy.grid_of(AXES, "nt")
+    assert {rule.name for rule in found.rules} >= {"least", "flop"}
+    assert found.model is not None and found.model.errors
+    assert found.score is not None and found.score.together <= found.score.best
+    assert found.published is not None and found.published.kept == 0
+    (run,) = read_runs(tmp_path)
+    assert run.finished and len(run.records) == len(found.measured.records) >= len(found.found.trace)
+    ids = {record.id for record in run.records}
+    assert all(set(rule.evidence) <= ids for rule in found.rules) and set(found.model.evidence) <= ids
+
+
+def test_a_grid_of_a_few_shapes_is_no_search(tmp_path) -> None:
+    with pytest.raises(PlanError, match="no search"):
+        study(tmp_path, axes=((16,), (16, 32), (16,)))

@@ -1,0 +1,108 @@
+"""The memory model of zaya1: ten configurations drawn by seed against the allocator, and the largest micro-batch under a limit.
+
+    python -m tests.peers.memory_model
+
+The limit is real: a child process gets it as RLIMIT_DATA beyond what it holds before the model is built, and the largest
+micro-batch that trains three steps there is held against the largest that the model allows.
+"""
+
+import random
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mi300bench.flow import plans
+from mi300bench.flow.measure import measure
+from mi300bench.flow.settings import Settings
+from mi300bench.flow.world import world
+from mi300bench.schema.plan import Stop
+from mi300bench.units import MIB
+
+from mi300bench_training.zaya1 import memory
+from mi300bench_training.zaya1.config import from_params
+
+SEED, CONFIGURATIONS = 20_261_201, 10
+ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
+MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
+# (limit in MiB, what else is set)
+LIMITS = ((1400, {}), (1400, {"compute.loss_chunk": 128, "compute.recompute": "block"}), (1200, {"precision": "bfloat16"}))
+
+
+def drawn() -> list[tuple[int, dict]]:
+    """Return (ranks, keys) of the configurations."""
+    draw = random.Random(SEED)
+    axes = {
+        "data.seq_len": (64, 128, 256),
+        "data.micro_batch": (1, 2, 4, 8),
+        "data.accumulate": (1, 1, 2),
+        "compute.experts": ("grouped", "padded", "loop"),
+        "compute.recompute": ("none", "block"),
+        "compute.loss_chunk": (0, 64, 256),
+        "precision": ("float32", "bfloat16"),
+        "model.hidden": (384, 512, 640),
+        "model.expert_width": (384, 512, 768),
+    }
+    return [(draw.choice((1, 2)), {key: draw.choice(values) for key, values in axes.items()}) for _ in range(CONFIGURATIONS)]
+
+
+def against_the_instrument() -> None:
+    """Print predicted and seen peaks."""
+    points = [plans.point("zaya1.memory", {"preset": "small"} | keys, world("cpu", ranks), stop=ONCE) for ranks, keys in drawn()]
+    measured = measure(plans.plan("memory", points, passes=1), Settings(store=Path(tempfile.mkdtemp()), say=print))
+    errors = []
+    for record in measured.records:
+        load = statistics.mean(record.series["expert_load"])
+        seen = record.series["peak_bytes"][0]
+        found = memory.need(from_params(record.params), ranks=record.world.ranks, load=load)
+        errors.append(found.peak_bytes / seen - 1)
+        said = " ".join(f"{k.split('.')[-1]}={v}" for k, v in record.params.items() if k != "preset")
+        print(f"{record.world.ranks} rank(s) {said}: {seen / MIB:.0f} MiB, predicted {found.peak_bytes / MIB:.0f} "
+              f"({errors[-1]:+.1%}, {found.moment})", flush=True)  # fmt: skip
+    print(f"largest error of {len(errors)}: {max(map(abs, errors)):.1%}")
+
+
+def child(limit_bytes: int, keys: dict) -> None:
+    """Train three steps within `limit_bytes` beyond what is held now; the caller reads the exit status."""
+    from mi300bench.device.open import Place, open_torch_device
+
+    from mi300bench_training.zaya1 import measure as probes
+
+    device = open_torch_device("cpu", threads=2)
+    probe = probes.Step({"preset": "small", "data.seq_len": 128} | keys, Place(rank=0, ranks=1, device=device))
+    from mi300bench_training.zaya1 import data
+
+    probe.corpus = data.load(probe.config)
+    held = int(re.search(r"VmData:\s+(\d+)", Path("/proc/self/status").read_text()).group(1)) * 1024
+    resource.setrlimit(resource.RLIMIT_DATA, (held + limit_bytes, held + limit_bytes))
+    probe.build()
+    for _ in range(3):
+        probe.call()
+
+
+def largest() -> None:
+    """Print, for each limit, the largest micro-batch that the model allows and the largest that runs."""
+    for limit_mib, keys in LIMITS:
+
+        def fits(size: int, keys: dict = keys, limit_mib: int = limit_mib) -> bool:
+            config = from_params({"preset": "small", "data.seq_len": 128, "data.micro_batch": size} | keys)
+            return memory.need(config, ranks=1).peak_bytes <= limit_mib * MIB
+
+        allowed = max((size for size in MICRO_BATCHES if fits(size)), default=0)
+        ran = 0
+        for size in MICRO_BATCHES:
+            code = f"from tests.peers.memory_model import child; child({limit_mib * MIB}, {keys | {'data.micro_batch': size}!r})"
+            answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+            if answer.returncode != 0:
+                print("   ", answer.stderr.strip().splitlines()[-1][:150])
+                break
+            ran = size
+        print(f"limit {limit_mib} MiB {keys}: allowed micro-batch {allowed}, largest that ran {ran}", flush=True)
+
+
+if __name__ == "__main__":
+    against_the_instrument()
+    largest()
