@@ -12,12 +12,12 @@ HAS_TORCH := $(shell $(PYTHON) -c 'import importlib.util as u; print(int(u.find_
 ifeq ($(HAS_TORCH),1)
 VENV_FLAGS := --system-site-packages
 EXTRAS_RUN := .
-EXTRAS_TEST := .[test,peers]
+EXTRAS_TEST := .[jax,test,peers]
 CONSTRAINTS :=
 else
 VENV_FLAGS :=
 EXTRAS_RUN := .[torch]
-EXTRAS_TEST := .[torch,test,peers]
+EXTRAS_TEST := .[torch,jax,test,peers]
 CONSTRAINTS := -c constraints.txt
 endif
 

@@ -39,7 +39,7 @@ def job_options(function: Function) -> Function:
         click.option("--keep-shapes/--tune-shapes", default=False, show_default="--tune-shapes",
                      help="Leave the model's shapes alone, as a model that exists needs it."),
         click.option("--param-tolerance", type=float, default=0.02, show_default=True,
-                     help="How far shapes may move the active parameters, relative."),
+                     help="How far shapes may move the active and the total parameters, relative."),
         click.option("--memory-limit", default="", help="Bytes that a rank may hold; default what the machine has, shared out."),
         click.option("--ranks", type=int, help="Ranks; default one a GPU, or one a core up to two."),
         click.option("--only", default="", help=f"Knobs to weigh, of {', '.join(KNOBS)}; default all."),

@@ -17,6 +17,7 @@ COMMANDS = {
     "overlap": ("overlap", "A collective beside computation: how much each slows."),
     "sweep": ("sweep", "Sweeps written as TOML: list, plan, run."),
     "query": ("query", "SQL over everything that was measured."),
+    "plan": ("plan", "A training step of any size, compiled without its weights."),
     "tune": ("tune", "Choose a trainer's configuration from the store."),
     "explain": ("explain", "Why a tuned config says what it says."),
     "export": ("export", "A tuned config for another framework."),

@@ -146,11 +146,15 @@ def _run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """By how much each phase of a step takes longer (over 1) or shorter, and how well that is known (relative)."""
+    """By how much each phase of a step takes longer (over 1) or shorter, and how well that is known (relative).
+
+    `gradients` is by how much there are more bytes of gradients, spread over the parameters as before.
+    """
 
     forward: float = 1.0
     backward: float = 1.0
     update: float = 1.0
+    gradients: float = 1.0
     spread: float = 0.0
     evidence: tuple[str, ...] = ()
 
@@ -159,6 +163,7 @@ class Factors:
             forward=self.forward * other.forward,
             backward=self.backward * other.backward,
             update=self.update * other.update,
+            gradients=self.gradients * other.gradients,
             spread=math.hypot(self.spread, other.spread),
             evidence=(*self.evidence, *other.evidence),
         )
@@ -193,6 +198,7 @@ class StepModel:
         """Return the model with each phase of its timeline stretched."""
         timeline = replace(
             self.timeline,
+            gradient_bytes=tuple(round(size * factors.gradients) for size in self.timeline.gradient_bytes),
             ready_s=tuple(moment * factors.backward for moment in self.timeline.ready_s),
             forward_s=self.timeline.forward_s * factors.forward,
             backward_s=self.timeline.backward_s * factors.backward,

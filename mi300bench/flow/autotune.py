@@ -18,6 +18,7 @@ from mi300bench.flow.settings import Settings
 from mi300bench.flow.tuning import Tuned, tune, wanted_values
 from mi300bench.flow.world import world
 from mi300bench.schema.plan import Plan, Point, Stop
+from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import GIB, MIB
 
 # Shares of a budget: measuring until here, confirming until there; the rest is for writing.
@@ -45,14 +46,18 @@ TIMELINE = Stop(relative_ci=0.02, min_samples=6, max_seconds=15.0, warmup_second
 def needed_points(job: Job) -> list[Point]:
     """Return what the choices rest on: memory, timelines, the all-reduce curve, the overlap, products; all ranks busy.
 
-    The default's own curves come first, then what each single change does, so that a short budget narrows the search.
+    Points of one world are measured together. Other worlds hold a few layouts and come first; then the default's own curves, and
+    then what each single change does, so that a short budget narrows the search and does not lose a knob whole.
     """
     timeline = f"{job.trainer}.backward"
+    others = [layout for layout in job.layouts()[1:] if layout.world != job.world]
+    own = [layout for layout in job.layouts()[1:] if layout.world == job.world]
     return [
+        *(plans.point(timeline, job.params(layout), layout.world, stop=CHANGE) for layout in others),
         plans.point(f"{job.trainer}.memory", job.params(job.layout), job.world, stop=ONCE),
         plans.point(timeline, job.params(job.layout), job.world, stop=TIMELINE),
         *(_link_points(job) if job.world.ranks > 1 else []),
-        *(plans.point(timeline, job.params(layout), layout.world, stop=CHANGE) for layout in job.layouts()[1:]),
+        *(plans.point(timeline, job.params(layout), layout.world, stop=CHANGE) for layout in own),
         *(
             plans.point(timeline, job.params(job.layout, **{key: value}), job.world, stop=CHANGE)
             for key, values in wanted_values(job).items()
@@ -124,12 +129,18 @@ def autotune(job: Job, settings: Settings, *, budget_s: float, passes: int | Non
     """
     start = time.monotonic()
     passes = passes or (1 if budget_s < ONE_PASS_BELOW_S else 3)
-    plan = probing(job, [*needed_points(job), *machine_points(job)], passes)
-    settings.say(f"measuring {len(plan.points)} points with {job.world.ranks} ranks and alone, {passes} pass(es)")
-    measured = measure(plan, replace(settings, passes=passes, deadline=start + MEASURE_UNTIL * budget_s))
-    for reason in measured.tally.reasons:
+    limited = replace(settings, passes=passes, deadline=start + MEASURE_UNTIL * budget_s)
+    records: list[Measurement] = []
+    failures: list[str] = []
+    for what, points in (("the choices", needed_points(job)), ("the report", machine_points(job))):
+        settings.say(f"measuring {len(points)} points for {what}, {passes} pass(es)")
+        measured = measure(probing(job, points, passes), limited)
+        failures += measured.tally.reasons
+        records += [record for record in measured.records if record.outcome is Outcome.OK]
+        if what == "the choices":
+            only_ok(measured, what="autotune")
+    for reason in failures:
         settings.say(f"failed: {reason}")
-    records = only_ok(measured, what="autotune")
     settings.say(f"measured {len(records)} points in {time.monotonic() - start:.0f} s; searching")
     tuned = tune(job, records, replace(settings, deadline=start + CONFIRM_UNTIL * budget_s))
-    return replace(tuned, failures=(*measured.tally.reasons, *tuned.failures))
+    return replace(tuned, failures=(*failures, *tuned.failures))

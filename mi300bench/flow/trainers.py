@@ -8,7 +8,7 @@ from typing import Any
 from mi300bench.errors import NodeError, PlanError
 from mi300bench.schema.model import ModelDescription
 
-TRAINERS = {"zaya1": "mi300bench_training.zaya1"}
+TRAINERS = {"zaya1": "mi300bench_training.zaya1", "lora405b": "mi300bench_training.lora405b"}
 
 
 def module(trainer: str, name: str) -> ModuleType:

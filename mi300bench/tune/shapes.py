@@ -41,5 +41,6 @@ def factors_of(
         forward=ratios[0],
         backward=ratios[1],
         update=variant.total_elements / default.total_elements,
+        gradients=variant.total_elements / default.total_elements,
         spread=float(np.median(model.errors)) if model.errors else 0.1,
     )

@@ -49,7 +49,7 @@ def test_at_one_rate_a_shape_costs_its_flop_and_the_rest_goes_with_the_width() -
     factors = factors_of(Even(), default, trainers.describe("zaya1", wider), timeline(base, 0.5 * base), width_ratio=1.0)
     new = seconds_of(Even(), phase_products(trainers.describe("zaya1", wider).gemms)[0])
     assert factors.forward == pytest.approx((new + 0.5 * base) / (1.5 * base))
-    assert factors.update > 1 and factors.spread == pytest.approx(0.05)
+    assert factors.update > 1 and factors.gradients == factors.update and factors.spread == pytest.approx(0.05)
 
 
 def test_variants_keep_the_budget_and_are_models_that_can_be_built() -> None:
@@ -57,8 +57,12 @@ def test_variants_keep_the_budget_and_are_models_that_can_be_built() -> None:
     budget = shapes.describe(config).active_elements
     found = shapes.variants(config, 0.02)
     assert len(found) > 20
+    described = shapes.describe(config)
+    whole = described.total_elements - described.embedding_elements
     for keys in found:
         changed = override_all(config, keys)
+        other = shapes.describe(changed)
+        assert abs((other.total_elements - other.embedding_elements) / whole - 1) <= 0.02
         assert abs(shapes.describe(changed).active_elements / budget - 1) <= 0.02
         assert changed.model.heads * changed.model.head_dim == 1024
     assert {"model.vocab": 262_400} in found  # padded to a multiple of 256

@@ -120,19 +120,22 @@ def flop_per_token(config: TrainConfig) -> float:
 
 
 # Hidden widths within this share of the default's are weighed, in steps of WIDTH_STEP; expert widths follow from the budget.
-WIDTH_REACH, WIDTH_STEP, EXPERT_STEP = 0.25, 64, 32
+WIDTH_REACH, WIDTH_STEP, EXPERT_STEP = 0.25, 32, 16
 HEAD_DIMS = (32, 64, 96, 128)
 VOCAB_MULTIPLES = (64, 128, 256)
 
 
 def variants(config: TrainConfig, tolerance: float) -> tuple[dict[str, int], ...]:
-    """Return other shapes with the active parameters within `tolerance` (relative) of the default's, by dotted key.
+    """Return other shapes with active and total parameters within `tolerance` (relative) of the default's, by dotted key.
 
-    Hidden width, expert width (what the budget leaves), head width at the same query channels, padded vocabulary. The
-    vocabulary is not part of the budget. Quality is not weighed here: nobody measured it.
+    Hidden width, expert width (what the budget leaves), head width at the same query channels, padded vocabulary. The embedding
+    is not part of the budgets. The total counts as well, because narrower experts in a wider model keep the active
+    parameters and lose capacity: that is a smaller model, not a faster one. Quality is not weighed here: nobody measured it.
     """
     model = config.model
-    budget = describe(config).active_elements
+    described = describe(config)
+    budget = described.active_elements
+    whole = described.total_elements - described.embedding_elements
     channels = model.heads * model.head_dim
     first = max(WIDTH_STEP, round(model.hidden * (1 - WIDTH_REACH) / WIDTH_STEP) * WIDTH_STEP)
     widths = {model.hidden, *range(first, int(model.hidden * (1 + WIDTH_REACH)) + 1, WIDTH_STEP)}
@@ -147,8 +150,9 @@ def variants(config: TrainConfig, tolerance: float) -> tuple[dict[str, int], ...
                     keys = {"model.hidden": width, "model.expert_width": expert, "model.heads": count, "model.head_dim": dim,
                             "model.vocab": vocab}  # fmt: skip
                     changed = {k: v for k, v in keys.items() if v != getattr(model, k.removeprefix("model."))}
-                    active = describe(override_all(config, keys)).active_elements
-                    if changed and abs(active / budget - 1) <= tolerance:
+                    found_here = describe(override_all(config, keys))
+                    active, total = found_here.active_elements, found_here.total_elements - found_here.embedding_elements
+                    if changed and abs(active / budget - 1) <= tolerance and abs(total / whole - 1) <= tolerance:
                         found[width, expert, dim, vocab] = changed
     return tuple(found.values())
 

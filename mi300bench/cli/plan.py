@@ -1,0 +1,143 @@
+"""mi300bench plan."""
+
+import json
+import re
+from typing import Any
+
+import click
+
+from mi300bench.cli import show
+from mi300bench.cli.options import json_option, say
+from mi300bench.errors import PlanError
+from mi300bench.flow import planning, trainers
+from mi300bench.flow.planning import Plan
+
+SECONDS_PER_HOUR = 3600.0
+
+
+def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
+    """Return the meshes that `text` names: ``dp,fsdp,mp`` or ``all`` of so many devices."""
+    if text == "all":
+        return planning.meshes(devices)
+    if not re.fullmatch(r"\d+,\d+,\d+", text):
+        raise PlanError(f"{text!r} is no mesh", hint="--mesh dp,fsdp,mp such as 1,8,1, or all")
+    dp, fsdp, mp = (int(part) for part in text.split(","))
+    if dp * fsdp * mp != devices:
+        raise PlanError(f"a mesh of {text} covers {dp * fsdp * mp} devices of {devices}", hint=f"a product of {devices}, or all")
+    return [(dp, fsdp, mp)]
+
+
+@click.command("plan")
+@click.argument("trainer")
+@click.option("--preset", default="405b", show_default=True, help="Which model.")
+@click.option("--devices", type=int, default=8, show_default=True, help="Devices to plan for; virtual, none is needed.")
+@click.option("--mesh", "mesh", default="1,8,1", show_default=True, help="dp,fsdp,mp, or all to rank every one.")
+@click.option("--batch", type=int, help="Sequences a step; default the preset's.")
+@click.option("--seq", type=int, help="Tokens of a sequence; default the preset's.")
+@click.option("--remat", type=click.Choice(["none", "dots", "full"]), help="What is kept for the backward pass.")
+@click.option("--rank", type=int, help="Rank of the adapters.")
+@click.option("--fit", is_flag=True, help="Find the largest batch at --seq that fits, for the first mesh.")
+@click.option("--price", type=float, help="What a GPU costs an hour: adds the cost of a million tokens.")
+@json_option
+def command(
+    *, trainer: str, preset: str, devices: int, mesh: str, batch: int | None, seq: int | None, remat: str | None, rank: int | None,
+    fit: bool, price: float | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Compile a training step of any size without its weights: what each device holds, sends and computes."""
+    override = trainers.module(trainer, "config").override_all
+    chosen = {"data.batch": batch, "data.seq_len": seq, "compute.remat": remat, "lora.rank": rank}
+    wanted = {key: value for key, value in chosen.items() if value is not None}
+    configs = []
+    for dp, fsdp, mp in parse_mesh(mesh, devices):
+        try:
+            base = trainers.preset_config(trainer, preset)
+            configs.append(override(base, wanted | {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp}))
+        except PlanError as cause:
+            if mesh != "all":
+                raise
+            say(f"{dp},{fsdp},{mp}: {cause}")
+    if not configs:
+        raise PlanError("no mesh takes this batch", hint="a larger --batch")
+    plans = list(planning.plan_all(trainer, configs))
+    if fit:
+        best = planning.largest_that_fits(trainer, configs[0], planning.memory_bytes(), say)
+        plans = [best] if best is not None else []
+        if best is None:
+            raise PlanError("not even one sequence a group fits", hint="more devices, a shorter --seq, --remat full")
+    plans.sort(key=lambda plan: plan.seconds.mid if plan.seconds else float("inf"))
+    if as_json:
+        click.echo(json.dumps([document(plan, price) for plan in plans]))
+        return
+    _table(plans, price)
+
+
+def document(plan: Plan, price: float | None) -> dict[str, Any]:
+    """Return a plan as plain values."""
+    config = plan.config
+    head = {
+        "preset": config.preset,
+        "mesh": {"dp": config.mesh.dp, "fsdp": config.mesh.fsdp, "mp": config.mesh.mp},
+        "batch": config.data.batch,
+        "seq": config.data.seq_len,
+        "remat": config.compute.remat,
+    }
+    if plan.error or plan.seconds is None:
+        return head | {"error": plan.error}
+    limit = planning.memory_bytes()
+    return (
+        head
+        | {
+            "bytes_per_device": {
+                key: plan.found[key] for key in ("weights", "adapters", "optimizer", "arguments", "output", "alias", "temp")
+            }
+            | {"bound": plan.bound, "limit": limit},
+            "fits": plan.fits(limit),
+            "received_bytes": plan.found["received"],
+            "collectives": plan.found["collectives"],
+            "closed_form_bytes": {"gathered": plan.gathered, "reduced": plan.reduced},
+            "flop": plan.flop,
+            "flop_per_device": plan.found["flop"],
+            "seconds": {"low": plan.seconds.low, "high": plan.seconds.high, "origin": "modelled", "source": "published figures"},
+            "tokens_per_second": {"low": plan.tokens / plan.seconds.high, "high": plan.tokens / plan.seconds.low},
+            "compile_s": plan.found["compile_s"],
+        }
+        | ({} if price is None else {"price_per_million_tokens": list(_prices(plan, price))})
+    )
+
+
+def _prices(plan: Plan, price: float) -> tuple[float, float]:
+    """Return the lowest and highest cost of a million tokens."""
+    assert plan.seconds is not None
+    hourly = price * plan.config.mesh.devices / SECONDS_PER_HOUR * 1e6 / plan.tokens
+    return hourly * plan.seconds.low, hourly * plan.seconds.high
+
+
+def _table(plans: list[Plan], price: float | None) -> None:
+    """Print the plans, fastest predicted first; GB are 1e9 bytes."""
+    limit = planning.memory_bytes()
+    first = plans[0].config
+    click.echo(
+        f"# {first.preset}, {first.data.batch} x {first.data.seq_len} tokens a step, remat {first.compute.remat}; GB a device; "
+        f"a device has {limit / 1e9:.1f}"
+    )
+    rows: list[tuple[object, ...]] = []
+    for plan in plans:
+        mesh = f"{plan.config.mesh.dp},{plan.config.mesh.fsdp},{plan.config.mesh.mp}"
+        if plan.seconds is None:
+            rows.append((mesh, *["-"] * 10, plan.error[:60]))
+            continue
+        found, received = plan.found, plan.found["received"]
+        cost = () if price is None else ("{:.2f} to {:.2f}".format(*_prices(plan, price)),)
+        rows.append(
+            (mesh, f"{found['weights'] / 1e9:.2f}", f"{found['adapters'] / 1e9:.3f}", f"{found['optimizer'] / 1e9:.3f}",
+             f"{found['arguments'] / 1e9:.2f}", f"{plan.bound / 1e9:.1f}", plan.fits(limit), f"{sum(received.values()) / 1e9:.1f}",
+             f"{(plan.gathered + plan.reduced) / 1e9:.1f}", f"{plan.seconds.low:.2f} to {plan.seconds.high:.2f}",
+             f"{plan.tokens / plan.seconds.high:.0f} to {plan.tokens / plan.seconds.low:.0f}", *cost)
+        )  # fmt: skip
+    columns = "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
+    head = tuple(columns.split())
+    show.table(head if price is None else (*head, "per 1M tokens"), rows)
+    click.echo(
+        "arguments and bytes on the wire are exact; the bound has the CPU compiler's temporary bytes; seconds are modelled from"
+    )
+    click.echo("published figures: products at 8 to 51 % of the peak, communication from hidden to not hidden at all.")

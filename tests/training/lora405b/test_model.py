@@ -1,0 +1,220 @@
+"""The model against Hugging Face's Llama and PEFT, on random weights."""
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+torch = pytest.importorskip("torch")
+peft = pytest.importorskip("peft")
+
+import jax.numpy as jnp  # noqa: E402
+
+from mi300bench_training.lora405b import adapters, model, step  # noqa: E402
+from mi300bench_training.lora405b.attention import attention  # noqa: E402
+from mi300bench_training.lora405b.config import LAYER_TARGETS, TARGETS, override_all, preset  # noqa: E402
+from mi300bench_training.lora405b.sharding import Placing  # noqa: E402
+
+CONFIG = override_all(
+    preset("tiny"),
+    # An original length of 64 puts wavelengths on both sides of the scaling and into its ramp.
+    {"model.rope_original_length": 64, "data.seq_len": 48, "data.batch": 2, "compute.attention_block": 20, "lora.targets": TARGETS},
+)
+TORCH_NAMES = {name: f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "o_proj")} | {
+    name: f"mlp.{name}" for name in ("gate_proj", "up_proj", "down_proj")
+}
+
+
+def reference():
+    """Hugging Face's model of the same shape, with random weights."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    m = CONFIG.model
+    torch.manual_seed(0)
+    rope = {
+        "rope_type": "llama3", "rope_theta": m.rope_theta, "factor": m.rope_factor, "low_freq_factor": m.rope_low_frequency,
+        "high_freq_factor": m.rope_high_frequency, "original_max_position_embeddings": m.rope_original_length,
+    }  # fmt: skip
+    config = LlamaConfig(
+        vocab_size=m.vocab, hidden_size=m.hidden, intermediate_size=m.ffn, num_hidden_layers=m.layers, num_attention_heads=m.heads,
+        num_key_value_heads=m.kv_heads, head_dim=m.head_dim, rms_norm_eps=m.norm_eps, rope_theta=m.rope_theta, rope_scaling=rope,
+        rope_parameters=rope, tie_word_embeddings=False, attention_bias=False, max_position_embeddings=512,
+    )  # fmt: skip
+    return LlamaForCausalLM(config).eval().float()
+
+
+def weights_of(theirs):
+    """Our tree of a Hugging Face model's weights."""
+    state = {name: tensor.detach().numpy() for name, tensor in theirs.state_dict().items()}
+
+    def stacked(name: str, *, turned: bool) -> np.ndarray:
+        rows = [state[f"model.layers.{i}.{name}.weight"] for i in range(CONFIG.model.layers)]
+        return np.stack([row.T if turned else row for row in rows])
+
+    layers = {name: stacked(TORCH_NAMES[name], turned=True) for name in LAYER_TARGETS}
+    layers |= {
+        "attention_norm": stacked("input_layernorm", turned=False),
+        "mlp_norm": stacked("post_attention_layernorm", turned=False),
+    }
+    tree = {
+        "embed": state["model.embed_tokens.weight"],
+        "layers": layers,
+        "norm": state["model.norm.weight"],
+        "lm_head": state["lm_head.weight"].T,
+    }
+    return jax.tree.map(jnp.asarray, tree)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    theirs = reference()
+    drawn = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(1))
+    # B is zero at the start; a trained one is not.
+    drawn = jax.tree.map(lambda x: x + 0.05 * jax.random.normal(jax.random.key(2), x.shape), drawn)
+    return theirs, weights_of(theirs), drawn
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    return np.random.default_rng(0).integers(0, CONFIG.model.vocab, (2, 49))
+
+
+def batch_of(tokens):
+    """Rows of one document each."""
+    inputs, targets = jnp.asarray(tokens[:, :-1]), jnp.asarray(tokens[:, 1:])
+    return {"tokens": inputs, "targets": targets, "documents": jnp.zeros(inputs.shape, jnp.int32)}
+
+
+def matrix_of(tree, target: str, part: str, words: list[str]):
+    """The matrix of a tree that PEFT's parameter of these words is."""
+    if target == "lm_head":
+        return tree["lm_head"][part]
+    return tree["layers"][target][part][int(words[words.index("layers") + 1])]
+
+
+def with_peft(theirs, drawn):
+    """The Hugging Face model under PEFT, with our adapters."""
+    import copy
+
+    lora = peft.LoraConfig(
+        r=CONFIG.lora.rank, lora_alpha=CONFIG.lora.alpha, target_modules=list(CONFIG.lora.targets), lora_dropout=0.0, bias="none"
+    )  # fmt: skip
+    wrapped = peft.get_peft_model(copy.deepcopy(theirs), lora).eval()
+    for name, parameter in wrapped.named_parameters():
+        if "lora_" not in name:
+            continue
+        words = name.split(".")
+        target = next(word for word in words if word in TARGETS)
+        part = "a" if "lora_A" in words else "b"
+        parameter.data = torch.tensor(np.asarray(matrix_of(drawn, target, part, words)).T.copy())
+    return wrapped
+
+
+def test_logits_agree_with_hugging_face(pair, tokens) -> None:
+    theirs, weights, _ = pair
+    plain = {"layers": {}}
+    ours = np.asarray(model.logits(CONFIG, weights, plain, jnp.asarray(tokens[:, :-1])))
+    with torch.no_grad():
+        expected = theirs(torch.tensor(tokens[:, :-1])).logits.numpy()
+    assert np.abs(ours - expected).max() < 1e-4
+
+
+def test_adapter_gradients_agree_with_peft(pair, tokens) -> None:
+    theirs, weights, drawn = pair
+    wrapped = with_peft(theirs, drawn)
+    inputs, targets = torch.tensor(tokens[:, :-1]), torch.tensor(tokens[:, 1:])
+    out = wrapped(inputs).logits
+    expected = torch.nn.functional.cross_entropy(out.flatten(0, 1), targets.flatten())
+    expected.backward()
+    batch = {
+        "tokens": jnp.asarray(tokens[:, :-1]),
+        "targets": jnp.asarray(tokens[:, 1:]),
+        "documents": jnp.zeros((2, 48), jnp.int32),
+    }
+    for keys in ({}, {"compute.loss_chunk": 13, "compute.remat": "none"}, {"compute.remat": "dots", "compute.unroll": 2}):
+        config = override_all(CONFIG, keys)
+        value, found = jax.value_and_grad(lambda low, c=config: step.loss(c, weights, low, batch, None, Placing()))(drawn)
+        assert float(value) == pytest.approx(float(expected), abs=1e-5)
+        checked = 0
+        for name, parameter in wrapped.named_parameters():
+            if "lora_" not in name:
+                assert parameter.grad is None
+                continue
+            words = name.split(".")
+            target = next(word for word in words if word in TARGETS)
+            part = "a" if "lora_A" in words else "b"
+            mine = matrix_of(found, target, part, words)
+            assert np.abs(np.asarray(mine).T - parameter.grad.numpy()).max() < 1e-4, name
+            checked += 1
+        assert checked == 2 * (4 * 7 + 1)
+
+
+def test_merged_equals_unmerged_and_a_new_adapter_changes_nothing(pair, tokens) -> None:
+    _, weights, drawn = pair
+    inputs = jnp.asarray(tokens[:, :-1])
+    beside = model.logits(CONFIG, weights, drawn, inputs)
+    merged = model.logits(CONFIG, adapters.merge(weights, drawn, CONFIG.lora), {"layers": {}}, inputs)
+    assert np.abs(np.asarray(beside - merged)).max() < 1e-4
+    fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
+    plain = model.logits(CONFIG, weights, {"layers": {}}, inputs)
+    assert np.abs(np.asarray(model.logits(CONFIG, weights, fresh, inputs) - plain)).max() == 0
+    assert np.abs(np.asarray(beside - plain)).max() > 1e-3
+
+
+def test_only_b_has_a_gradient_at_first_and_a_follows(pair, tokens) -> None:
+    _, weights, _ = pair
+    fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
+    batch = {
+        "tokens": jnp.asarray(tokens[:, :-1]),
+        "targets": jnp.asarray(tokens[:, 1:]),
+        "documents": jnp.zeros((2, 48), jnp.int32),
+    }
+    found = jax.grad(lambda low: step.loss(CONFIG, weights, low, batch, None, Placing()))(fresh)
+    assert float(jnp.abs(found["layers"]["q_proj"]["a"]).max()) == 0
+    assert float(jnp.abs(found["layers"]["q_proj"]["b"]).max()) > 0
+
+
+def test_a_document_does_not_see_the_one_before_it(pair, tokens) -> None:
+    _, weights, drawn = pair
+    row = jnp.asarray(tokens[:1, :48])
+    documents = jnp.asarray([[0] * 19 + [1] * 29])
+    packed = model.logits(CONFIG, weights, drawn, row, documents)
+    alone = model.logits(CONFIG, weights, drawn, row[:, 19:])
+    assert np.abs(np.asarray(packed[:, 19:] - alone)).max() < 1e-4
+    assert model.positions_of(documents)[0, 18:21].tolist() == [18, 0, 1]
+
+
+def test_attention_in_blocks_is_attention_and_so_is_its_gradient() -> None:
+    draw = np.random.default_rng(1)
+    query, key, value = (jnp.asarray(draw.normal(size=s), jnp.float32) for s in ((2, 30, 2, 3, 8), (2, 30, 2, 8), (2, 30, 2, 8)))
+    documents = jnp.asarray(np.sort(draw.integers(0, 3, (2, 30)), axis=1))
+
+    def plain(query, key, value):
+        scores = jnp.einsum("btghc,bsgc->bghts", query, key) * 8**-0.5
+        seen = jnp.tril(jnp.ones((30, 30), bool))[None] & (documents[:, :, None] == documents[:, None, :])
+        return jnp.einsum("bghts,bsgc->btghc", jax.nn.softmax(jnp.where(seen[:, None, None], scores, -1e30)), value)
+
+    weight = jnp.asarray(draw.normal(size=query.shape), jnp.float32)
+    for block in (7, 30, 64):
+        ours, plainly = (f(query, key, value) for f in (lambda q, k, v, b=block: attention(q, k, v, documents, b), plain))
+        assert np.abs(np.asarray(ours - plainly)).max() < 1e-5
+        mine, expected = (
+            jax.grad(lambda q, k, v, f=f: (f(q, k, v) * weight).sum(), argnums=(0, 1, 2))(query, key, value)
+            for f in (lambda q, k, v, b=block: attention(q, k, v, documents, b), plain)
+        )
+        for one, other in zip(mine, expected, strict=True):
+            assert np.abs(np.asarray(one - other)).max() < 2e-5
+
+
+def test_dropout_is_drawn_anew_each_step_and_only_on_the_adapter_s_side(pair, tokens) -> None:
+    _, weights, drawn = pair
+    config = override_all(CONFIG, {"lora.dropout": 0.5})
+    batch = {
+        "tokens": jnp.asarray(tokens[:, :-1]),
+        "targets": jnp.asarray(tokens[:, 1:]),
+        "documents": jnp.zeros((2, 48), jnp.int32),
+    }
+    values = [float(step.loss(config, weights, drawn, batch, jax.random.key(k), Placing())) for k in (1, 1, 2)]
+    assert values[0] == values[1] != values[2]
+    fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
+    still = {float(step.loss(config, weights, fresh, batch, jax.random.key(k), Placing())) for k in (1, 2)}
+    assert len(still) == 1  # B is zero, so the dropped input does not matter

@@ -1,0 +1,115 @@
+"""The 405B step compiled without a weight, and how its module is read."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mi300bench_training.lora405b import hlo, shapes
+from mi300bench_training.lora405b.config import override_all, preset
+
+MODULE = """HloModule jit_step, num_partitions=4
+
+%add (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%body (p: (s32[], bf16[8,16])) -> (s32[], bf16[8,16]) {
+  %p = (s32[], bf16[8,16]{1,0}) parameter(0)
+  %x = bf16[8,16]{1,0} get-tuple-element(%p), index=1
+  %w = bf16[4,16]{1,0} constant({...})
+  %whole = bf16[16,16]{1,0} all-gather(%w), replica_groups={{0,1,2,3}}, dimensions={0}
+  %y = bf16[8,16]{1,0} dot(%x, %whole), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %z = bf16[8,16]{1,0} all-reduce(%y), replica_groups=[2,2]<=[4], to_apply=%add
+  ROOT %t = (s32[], bf16[8,16]{1,0}) tuple(%i, %z)
+}
+
+%condition (p: (s32[], bf16[8,16])) -> pred[] {
+  %p = (s32[], bf16[8,16]{1,0}) parameter(0)
+  %i = s32[] get-tuple-element(%p), index=0
+  %n = s32[] constant(126)
+  ROOT %less = pred[] compare(%i, %n), direction=LT
+}
+
+ENTRY %main (x: bf16[8,16]) -> f32[] {
+  %x = bf16[8,16]{1,0} parameter(0)
+  %start = (s32[], bf16[8,16]{1,0}) tuple(%zero, %x)
+  %loop = (s32[], bf16[8,16]{1,0}) while(%start), condition=%condition, body=%body
+  %loss = f32[] parameter(1)
+  ROOT %all = f32[] all-reduce(%loss), replica_groups=mesh['a'=2,'b'=2] {'a','b'}, to_apply=%add
+}
+"""
+
+
+def test_a_loop_s_collectives_and_products_count_as_often_as_it_runs() -> None:
+    found = hlo.traffic(MODULE, 4)
+    assert found.calls == {"all-gather": 126, "all-reduce": 127}
+    assert found.received["all-gather"] == 126 * 3 / 4 * 16 * 16 * 2
+    assert found.received["all-reduce"] == 126 * 2 * 1 / 2 * 8 * 16 * 2 + 2 * 3 / 4 * 4
+    assert found.flop == 126 * 2 * 8 * 16 * 16
+
+
+def test_a_sum_of_all_reduces_is_one() -> None:
+    line = "  %{} = bf16[8]{{0}} {}(%{}), replica_groups=[1,4]<=[4], to_apply=%add\n"
+    added = "  %{} = bf16[8]{{0}} add(%{}, %{})\n"
+    body = line.format("r1", "all-reduce", "a") + line.format("r2", "all-reduce", "b") + line.format("r3", "all-reduce", "c")
+    text = "ENTRY %main (x: f32[]) -> f32[] {\n" + body + added.format("s", "r1", "r2") + added.format("t", "s", "r3") + "}\n"
+    assert hlo.traffic(text, 4).calls == {"all-reduce": 1}
+    # A value that something else needs as well has to be reduced by itself.
+    assert hlo.traffic(text.replace("}\n", "  %u = bf16[8]{0} negate(%r1)\n}\n"), 4).calls == {"all-reduce": 3}
+
+
+def test_groups_are_read_in_all_three_ways() -> None:
+    assert hlo.group_size("replica_groups={{0,1,2},{3,4,5}}", 6) == 3
+    assert hlo.group_size("replica_groups=[4,2]<=[8]", 8) == 2
+    assert hlo.group_size("replica_groups=mesh['a'=2,'b'=4] {'b'}, use", 8) == 4
+    assert hlo.group_size("channel_id=1", 8) == 8
+
+
+def plan(*arguments: str) -> list[dict]:
+    command = [sys.executable, "-m", "mi300bench", "plan", "lora405b", "--json", *arguments]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def test_the_whole_405b_step_is_planned_and_agrees_with_the_closed_forms() -> None:
+    pytest.importorskip("jax")
+    (found,) = plan("--mesh", "1,8,1")
+    held = found["bytes_per_device"]
+    config = preset("405b")
+    weights = shapes.count(shapes.parameters(config.model)) * 2 / 8
+    assert held["weights"] == pytest.approx(weights, rel=1e-3)
+    adapters = shapes.count(shapes.adapters(config.model, config.lora)) * 4
+    assert held["adapters"] * 8 == pytest.approx(adapters, rel=0.01)
+    assert held["optimizer"] == pytest.approx(2 * held["adapters"], rel=1e-3)
+    assert held["arguments"] == pytest.approx(held["weights"] + held["adapters"] + held["optimizer"], rel=1e-3)
+    assert found["received_bytes"]["all-gather"] == pytest.approx(found["closed_form_bytes"]["gathered"], rel=0.05)
+    assert found["fits"] == "yes" and held["limit"] == 206_141_652_992
+    # What the compiler multiplies beside the formula's: the layers once more.
+    assert found["flop_per_device"] * 8 == pytest.approx(6 / 4 * found["flop"], rel=0.1)
+
+
+def test_tensor_parallel_moves_what_the_closed_form_says_and_less_than_fsdp() -> None:
+    pytest.importorskip("jax")
+    (found,) = plan("--preset", "70b", "--mesh", "1,1,8", "--batch", "16", "--seq", "64")
+    assert sum(found["received_bytes"].values()) == pytest.approx(found["closed_form_bytes"]["reduced"], rel=0.05)
+    config = override_all(preset("70b"), {"mesh.fsdp": 8, "data.batch": 16, "data.seq_len": 64})
+    assert sum(found["received_bytes"].values()) < shapes.gathered_bytes(config) / 10
+
+
+def test_a_mesh_that_makes_no_sense_is_a_message() -> None:
+    for arguments, said in (
+        (["--mesh", "1,4,1"], "covers 4 devices of 8"),
+        (["--mesh", "eight"], "is no mesh"),
+        (["--mesh", "8,1,1", "--batch", "4"], "divide among dp x fsdp"),
+        (["--preset", "9b"], "9b"),
+    ):
+        command = [sys.executable, "-m", "mi300bench", "plan", "lora405b", *arguments]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert answer.returncode == 2 and said in answer.stderr and "Traceback" not in answer.stderr
+    answer = subprocess.run([sys.executable, "-m", "mi300bench", "plan", "zaya1"], capture_output=True, text=True, check=False)
+    assert answer.returncode == 2

@@ -1,0 +1,256 @@
+"""Everything that determines a run, as a frozen tree; the presets; reading and writing it as tables."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any
+
+from mi300bench.errors import PlanError
+
+PRECISIONS = ("float32", "bfloat16")
+REMATS = ("none", "dots", "full")
+# PEFT's names of Llama's linear layers.
+LAYER_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+TARGETS = (*LAYER_TARGETS, "lm_head")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """The architecture. `rope_factor` 1 leaves the rotary frequencies unscaled."""
+
+    vocab: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    norm_eps: float = 1e-5
+    rope_theta: float = 500_000.0
+    rope_factor: float = 8.0
+    rope_low_frequency: float = 1.0
+    rope_high_frequency: float = 4.0
+    rope_original_length: int = 8192
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads or self.head_dim % 2:
+            raise PlanError(
+                f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim} do not fit together",
+                hint="kv_heads divides heads, and head_dim is even",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoraConfig:
+    """Adapters y = xW + scale (xA)B. The scale is alpha / rank, or with `rslora` alpha / sqrt(rank)."""
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    rslora: bool = False
+    targets: tuple[str, ...] = LAYER_TARGETS
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.targets if name not in TARGETS]
+        if unknown or not self.targets:
+            raise PlanError(
+                f"no adapter can be put on {unknown[0] if unknown else 'nothing'!r}", hint=f"some of {', '.join(TARGETS)}"
+            )
+        if self.rank < 1 or not 0 <= self.dropout < 1:
+            raise PlanError(f"rank={self.rank}, dropout={self.dropout} make no adapter", hint="rank at least 1, dropout under 1")
+
+    @property
+    def scale(self) -> float:
+        """Return what the product of both adapter matrices is multiplied by."""
+        return self.alpha / (self.rank**0.5 if self.rslora else self.rank)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshConfig:
+    """How devices are arranged: data-parallel copies, fully sharded groups, model-parallel groups."""
+
+    dp: int = 1
+    fsdp: int = 1
+    mp: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.dp, self.fsdp, self.mp) < 1:
+            raise PlanError(f"a mesh of {self.dp} x {self.fsdp} x {self.mp} has no device", hint="--mesh 1,8,1")
+
+    @property
+    def devices(self) -> int:
+        """Return how many devices the mesh has."""
+        return self.dp * self.fsdp * self.mp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataConfig:
+    """Batch: `batch` sequences of `seq_len` tokens a step over all devices, in `accumulate` parts."""
+
+    path: str = ""
+    seq_len: int = 128
+    batch: int = 8
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        if self.seq_len < 2 or self.batch < 1 or self.accumulate < 1 or self.batch % self.accumulate:
+            raise PlanError(
+                f"seq_len={self.seq_len}, batch={self.batch}, accumulate={self.accumulate} hold no training example",
+                hint="seq_len at least 2, batch a multiple of accumulate",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeConfig:
+    """How the same numbers are computed.
+
+    `remat`: keep every activation, keep the results of the weights' products, or keep a layer's input alone.
+    `unroll` layers a step of the scan, `attention_block` queries at once, `loss_chunk` tokens whose logits exist at once (0: all).
+    """
+
+    remat: str = "full"
+    unroll: int = 1
+    attention_block: int = 512
+    loss_chunk: int = 0
+
+    def __post_init__(self) -> None:
+        if self.remat not in REMATS:
+            raise PlanError(f"remat={self.remat!r} is not known", hint=f"one of {', '.join(REMATS)}")
+        if self.unroll < 1 or self.attention_block < 1 or self.loss_chunk < 0:
+            raise PlanError(
+                f"unroll={self.unroll}, attention_block={self.attention_block}, loss_chunk={self.loss_chunk} cannot be computed",
+                hint="unroll and attention_block at least 1, loss_chunk 0 or more",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerConfig:
+    """AdamW on the adapters alone, with clipping, warm-up and a cosine."""
+
+    lr: float = 3e-4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    weight_decay: float = 0.01
+    warmup_steps: int = 10
+    clip: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainConfig:
+    """One run, whole. `precision` is that of the frozen weights and activations; adapters and optimizer are float32."""
+
+    preset: str
+    model: ModelConfig
+    lora: LoraConfig = field(default_factory=LoraConfig)
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    compute: ComputeConfig = field(default_factory=ComputeConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    precision: str = "bfloat16"
+    seed: int = 1
+    steps: int = 20
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise PlanError(f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}")
+        if self.steps < 1:
+            raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
+        groups = self.mesh.dp * self.mesh.fsdp
+        if (self.data.batch // self.data.accumulate) % groups:
+            raise PlanError(
+                f"{self.data.batch // self.data.accumulate} sequences at once do not divide among dp x fsdp = {groups} groups",
+                hint=f"--batch a multiple of {groups * self.data.accumulate}, or a mesh with more mp",
+            )
+
+
+PARTS: Mapping[str, type[Any]] = {
+    "model": ModelConfig,
+    "lora": LoraConfig,
+    "mesh": MeshConfig,
+    "data": DataConfig,
+    "compute": ComputeConfig,
+    "optimizer": OptimizerConfig,
+}
+
+PRESETS = {
+    "tiny": TrainConfig(
+        preset="tiny",
+        model=ModelConfig(vocab=384, hidden=128, layers=4, heads=4, kv_heads=2, head_dim=32, ffn=352),
+        precision="float32",
+    ),
+    "bench": TrainConfig(
+        preset="bench",
+        model=ModelConfig(vocab=8192, hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, ffn=1408),
+        data=DataConfig(seq_len=512, batch=4),
+        precision="float32",
+    ),
+    "8b": TrainConfig(
+        preset="8b",
+        model=ModelConfig(vocab=128_256, hidden=4096, layers=32, heads=32, kv_heads=8, head_dim=128, ffn=14_336),
+    ),
+    "70b": TrainConfig(
+        preset="70b",
+        model=ModelConfig(vocab=128_256, hidden=8192, layers=80, heads=64, kv_heads=8, head_dim=128, ffn=28_672),
+    ),
+    "405b": TrainConfig(
+        preset="405b",
+        model=ModelConfig(vocab=128_256, hidden=16_384, layers=126, heads=128, kv_heads=8, head_dim=128, ffn=53_248),
+        mesh=MeshConfig(fsdp=8),
+        data=DataConfig(seq_len=64, batch=16),
+    ),
+}  # fmt: skip
+
+
+def preset(name: str) -> TrainConfig:
+    """Return a preset by name; an unknown name lists the known."""
+    if name not in PRESETS:
+        raise PlanError(f"there is no preset {name!r} of lora405b", hint=f"one of {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def to_tables(config: TrainConfig) -> dict[str, Any]:
+    """Return the config as nested plain tables, complete."""
+    tables = asdict(config)
+    tables["lora"]["targets"] = list(config.lora.targets)
+    return tables
+
+
+def from_tables(tables: Mapping[str, Any]) -> TrainConfig:
+    """Return the config of complete tables; `PlanError` names what is missing or unknown."""
+    built = {name: _build(PARTS[name], value, name) if name in PARTS else value for name, value in tables.items()}
+    config: TrainConfig = _build(TrainConfig, built, "config")
+    return config
+
+
+def _build(kind: type[Any], table: Any, where: str) -> Any:
+    if is_dataclass(table):
+        return table
+    if not isinstance(table, Mapping):
+        raise PlanError(f"{where} is {table!r}, not a table", hint="write it anew with: mi300bench tune lora405b")
+    known = {f.name for f in fields(kind)}
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise PlanError(f"{where} has the unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
+    try:
+        return kind(**values)
+    except TypeError as cause:
+        raise PlanError(f"{where}: {cause}", hint="the config must be complete") from cause
+
+
+def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
+    """Return `config` with all `values` by dotted key set at once: parts are checked only as they will be."""
+    top: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for dotted, value in values.items():
+        part, _, name = dotted.rpartition(".")
+        known = {f.name for f in fields(PARTS.get(part, TrainConfig))}
+        if (part and part not in PARTS) or name not in known or name in PARTS:
+            raise PlanError(f"lora405b has no key {dotted!r}", hint=f"parts: {', '.join(PARTS)}")
+        (parts.setdefault(part, {}) if part else top)[name] = value
+    changed = {part: replace(getattr(config, part), **named) for part, named in parts.items()}
+    return replace(config, **top, **changed)
+
+
+def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
+    """Return `config` with the key ``part.name`` (or ``name``) set to `value`."""
+    return override_all(config, {dotted: value})

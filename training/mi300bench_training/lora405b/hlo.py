@@ -1,0 +1,231 @@
+"""Reading a partitioned HLO module as text: what each device sends and computes in one run. Standard library only.
+
+The module is taken right after the SPMD partitioner, where types are still the program's own: XLA's CPU backend later turns
+bfloat16 collectives into float32 ones, which would double their bytes. Loops count their bodies as often as they run, and
+a sum of all-reduces counts as one all-reduce of the sum, which is what XLA's pipeline for GPUs makes of it
+(AllReduceReassociate; the one for CPUs does not).
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mi300bench.errors import RecordError
+
+KINDS = ("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute")
+BYTES = {
+    "pred": 1,
+    "s8": 1,
+    "u8": 1,
+    "bf16": 2,
+    "f16": 2,
+    "s16": 2,
+    "u16": 2,
+    "f32": 4,
+    "s32": 4,
+    "u32": 4,
+    "f64": 8,
+    "s64": 8,
+    "u64": 8,
+}
+_SHAPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
+_HEAD = re.compile(r"^\s*(ENTRY\s+)?%?([\w.\-]+)\s*\(.*\)\s*->.*\{\s*$")
+_INSTRUCTION = re.compile(r"^\s*(?:ROOT\s+)?%?([\w.\-]+)\s*=\s*(.*?)\s([a-z][\w\-]*)\((.*)$")
+_CALLED = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?%?([\w.\-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One line: name, result type, operation, and the rest of the line."""
+
+    name: str
+    shape: str
+    op: str
+    rest: str
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes that a device receives by kind of collective, how many run, and the FLOP of its products."""
+
+    received: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    calls: Counter[str] = field(default_factory=Counter)
+    flop: float = 0.0
+
+    def add(self, other: "Traffic", times: int = 1) -> None:
+        """Add another's, `times` over."""
+        for kind, amount in other.received.items():
+            self.received[kind] += amount * times
+        for kind, count in other.calls.items():
+            self.calls[kind] += count * times
+        self.flop += other.flop * times
+
+
+def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
+    """Return the computations of a module by name, and the name of its entry; `RecordError` where the text is none."""
+    found: dict[str, list[Instruction]] = {}
+    current, entry = "", ""
+    for line in text.splitlines():
+        head = _HEAD.match(line)
+        if head:
+            current = head.group(2)
+            found[current] = []
+            entry = current if head.group(1) else entry
+        elif line.strip() == "}":
+            current = ""
+        elif current and (match := _INSTRUCTION.match(line)):
+            found[current].append(Instruction(*match.groups()))
+    if not entry:
+        raise RecordError(
+            "the compiler's module has no entry computation", hint="another jaxlib than 0.10 may print it differently"
+        )
+    return found, entry
+
+
+def shape_bytes(shape: str) -> int:
+    """Return the bytes of a type as HLO prints it; of a tuple the sum."""
+    total = 0
+    for kind, dims in _SHAPE.findall(shape):
+        size = BYTES.get(kind, 0)
+        for dim in dims.split(","):
+            size *= int(dim) if dim else 1
+        total += size
+    return total
+
+
+def _dims(shape: str) -> list[int]:
+    match = _SHAPE.search(shape)
+    return [int(dim) for dim in match.group(2).split(",") if dim] if match else []
+
+
+def group_size(rest: str, devices: int) -> int:
+    """Return how many devices take part in one group of a collective, from any of the three ways in which HLO prints groups."""
+    if match := re.search(r"replica_groups=mesh\[([^\]]*)\]\s*\{([^}]*)\}", rest):
+        axes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", match.group(1))}
+        size = 1
+        for name in re.findall(r"'([^']+)'", match.group(2)):
+            size *= axes[name]
+        return size
+    if match := re.search(r"replica_groups=\[(\d+),(\d+)\]", rest):
+        return int(match.group(2))
+    if match := re.search(r"replica_groups=\{\{([\d,]+)\}", rest):
+        return len(match.group(1).split(","))
+    return devices
+
+
+def received_bytes(kind: str, result_bytes: float, size: int) -> float:
+    """Return what a device receives in a ring of `size`, from the bytes of its result."""
+    if size < 2:
+        return 0.0
+    if kind == "all-reduce":
+        return 2 * (size - 1) / size * result_bytes
+    if kind == "reduce-scatter":
+        return (size - 1) * result_bytes
+    if kind == "collective-permute":
+        return result_bytes
+    return (size - 1) / size * result_bytes
+
+
+def _product_flop(instruction: Instruction, shapes: Mapping[str, str]) -> float:
+    operands = _operands(instruction)
+    contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", instruction.rest)
+    if not operands or contracted is None or operands[0] not in shapes:
+        return 0.0
+    left, flop = _dims(shapes[operands[0]]), 2.0
+    for dim in _dims(instruction.shape):
+        flop *= dim
+    for index in contracted.group(1).split(","):
+        flop *= left[int(index)] if index else 1
+    return flop
+
+
+def trip_count(rest: str, computations: Mapping[str, list[Instruction]]) -> int:
+    """Return how often a loop runs: as the compiler says, or the constant that its condition compares with."""
+    if match := re.search(r'"?known_trip_count"?:\{"?n"?:"?(\d+)', rest):
+        return int(match.group(1))
+    condition = re.search(r"condition=%?([\w.\-]+)", rest)
+    constants = [
+        int(found.group(1))
+        for instruction in computations.get(condition.group(1) if condition else "", [])
+        if instruction.op == "constant" and (found := re.match(r"(\d+)\)", instruction.rest))
+    ]
+    if len(constants) != 1:
+        raise RecordError(f"a loop's length cannot be read: {rest[:120]}", hint="another jaxlib than 0.10 may print it differently")
+    return constants[0]
+
+
+def _operands(instruction: Instruction) -> list[str]:
+    return re.findall(r"%([\w.\-]+)", instruction.rest.split(")")[0])
+
+
+def _merged(instructions: list[Instruction]) -> set[str]:
+    """Return the all-reduces that a sum takes into another one of the same groups, whose results nothing else needs."""
+    uses: Counter[str] = Counter(name for instruction in instructions for name in _operands(instruction))
+    reduced: dict[str, str] = {}  # name of a reduced value -> the groups over which it is
+    gone: set[str] = set()
+    for instruction in instructions:
+        if instruction.op == "all-reduce":
+            groups = re.search(r"replica_groups=[^ ]*(?: \{[^}]*\})?", instruction.rest)
+            reduced[instruction.name] = f"{instruction.shape.split('{')[0]} {groups.group(0) if groups else ''}"
+        elif instruction.op == "add":
+            parts = _operands(instruction)
+            if len(parts) == 2 and all(p in reduced and uses[p] == 1 for p in parts) and reduced[parts[0]] == reduced[parts[1]]:
+                gone.add(_all_reduce_of(parts[0], instructions, gone))
+                reduced[instruction.name] = reduced[parts[0]]
+    return gone
+
+
+def _all_reduce_of(name: str, instructions: list[Instruction], gone: set[str]) -> str:
+    """Return an all-reduce behind a reduced value that is still counted."""
+    by_name = {instruction.name: instruction for instruction in instructions}
+    waiting = [name]
+    while waiting:
+        found = by_name[waiting.pop()]
+        if found.op == "all-reduce" and found.name not in gone:
+            return found.name
+        if found.op == "add":
+            waiting += _operands(found)
+    raise AssertionError(f"{name} is no sum of all-reduces")
+
+
+class _Reader:
+    """Adds up computations, each once."""
+
+    def __init__(self, computations: Mapping[str, list[Instruction]], devices: int) -> None:
+        self.computations, self.devices = computations, devices
+        self.known: dict[str, Traffic] = {}
+
+    def of(self, name: str) -> Traffic:
+        """Return what one run of a computation moves and computes, with all it calls."""
+        if name not in self.known:
+            total = Traffic()
+            shapes = {instruction.name: instruction.shape for instruction in self.computations[name]}
+            merged = _merged(self.computations[name])
+            for instruction in self.computations[name]:
+                if instruction.name not in merged:
+                    self._add(total, instruction, shapes)
+            self.known[name] = total
+        return self.known[name]
+
+    def _add(self, total: Traffic, instruction: Instruction, shapes: Mapping[str, str]) -> None:
+        kind, rest = instruction.op.removesuffix("-start"), instruction.rest
+        if kind in KINDS:
+            size = group_size(rest, self.devices)
+            total.received[kind] += received_bytes(kind, shape_bytes(instruction.shape), size)
+            total.calls[kind] += size > 1
+        elif kind == "dot":
+            total.flop += _product_flop(instruction, shapes)
+        elif kind == "while":
+            (body,) = re.findall(r"body=%?([\w.\-]+)", rest)
+            total.add(self.of(body), trip_count(rest, self.computations))
+        elif kind in ("call", "fusion", "conditional", "custom-call", "async"):
+            for called in _CALLED.findall(rest):
+                if called in self.computations:
+                    total.add(self.of(called))
+
+
+def traffic(text: str, devices: int) -> Traffic:
+    """Return what one device receives and computes in one run of a partitioned module."""
+    computations, entry = parse(text)
+    return _Reader(computations, devices).of(entry)

@@ -1,0 +1,190 @@
+"""Llama 3.1: grouped-query attention with scaled rotary positions, SwiGLU, RMSNorm; adapters beside the frozen weights.
+
+Layers are stacked along the first axis of every tensor and run under `lax.scan`: one layer is compiled, whatever their
+number. Norms, softmax and loss are float32. A low-rank product is taken as (x A) B; A B never exists.
+
+Shape letters: B batch   T tokens   D hidden   V vocabulary   L layers   G key-value heads   g queries of each   C head width
+"""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from mi300bench_training.lora405b import shapes
+from mi300bench_training.lora405b.attention import attention
+from mi300bench_training.lora405b.config import ModelConfig, TrainConfig
+from mi300bench_training.lora405b.sharding import Placing
+
+Tree = dict[str, Any]
+INIT_STD = 0.02
+POLICIES: dict[str, Any] = {
+    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    "full": jax.checkpoint_policies.nothing_saveable,
+}
+
+
+def empty(config: TrainConfig) -> Tree:
+    """Return the frozen weights as shapes and types alone."""
+    kind = jnp.dtype(config.precision)
+    tree: Tree = {"layers": {}}
+    for parameter in shapes.parameters(config.model):
+        holder = tree["layers"] if parameter.name.startswith("layers.") else tree
+        holder[parameter.name.removeprefix("layers.")] = jax.ShapeDtypeStruct(parameter.shape, kind)
+    return tree
+
+
+def draw(config: TrainConfig, key: Array) -> Tree:
+    """Return random weights: normal(0, 0.02), norms 1."""
+
+    def one(path: Any, leaf: jax.ShapeDtypeStruct, mine: Array) -> Array:
+        if "norm" in path[-1].key:
+            return jnp.ones(leaf.shape, leaf.dtype)
+        return (INIT_STD * jax.random.normal(mine, leaf.shape, jnp.float32)).astype(leaf.dtype)
+
+    leaves, tree = jax.tree_util.tree_flatten_with_path(empty(config))
+    keys = jax.random.split(key, len(leaves))
+    drawn: Tree = tree.unflatten([one(path, leaf, mine) for (path, leaf), mine in zip(leaves, keys, strict=True)])
+    return drawn
+
+
+def frequencies(model: ModelConfig) -> list[float]:
+    """Return the rotary frequencies, long wavelengths slowed by Llama 3's scaling (Hugging Face's `llama3` rope type)."""
+    found = []
+    for index in range(0, model.head_dim, 2):
+        frequency = model.rope_theta ** (-index / model.head_dim)
+        turns = model.rope_original_length * frequency / (2 * math.pi)
+        if turns < model.rope_low_frequency:
+            frequency /= model.rope_factor
+        elif turns <= model.rope_high_frequency and model.rope_high_frequency > model.rope_low_frequency:
+            smooth = (turns - model.rope_low_frequency) / (model.rope_high_frequency - model.rope_low_frequency)
+            frequency = (1 - smooth) * frequency / model.rope_factor + smooth * frequency
+        found.append(frequency)
+    return found
+
+
+def rotate(x: Array, cos: Array, sin: Array) -> Array:
+    """Rotate heads [B, T, ..., C] by position, halves paired; in float32."""
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    shape = (*cos.shape[:2], *(1,) * (x.ndim - 3), cos.shape[-1])
+    cos, sin = cos.reshape(shape), sin.reshape(shape)
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1).astype(x.dtype)
+
+
+def norm(x: Array, weight: Array, eps: float) -> Array:
+    """Return RMSNorm, in float32 inside."""
+    full = x.astype(jnp.float32)
+    scaled = full * jax.lax.rsqrt((full * full).mean(axis=-1, keepdims=True) + eps)
+    return (scaled * weight.astype(jnp.float32)).astype(x.dtype)
+
+
+def positions_of(documents_BT: Array) -> Array:
+    """Return each token's place in its own document, from document numbers that grow along a row."""
+    length = documents_BT.shape[1]
+    place = jnp.arange(length)[None, :]
+    starts = jnp.concatenate([jnp.ones_like(documents_BT[:, :1], bool), documents_BT[:, 1:] != documents_BT[:, :-1]], axis=1)
+    return place - jax.lax.cummax(jnp.where(starts, place, 0), axis=1)
+
+
+@jax.custom_vjp  # type: ignore[untyped-decorator]
+def products(x: Array, weights: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Return x times each of several frozen weights.
+
+    Their input gradients are added before anything else is, so that where mp splits the weights' outputs the compiler can add the
+    devices' parts up first and reduce once; and no weight gradient is ever formed.
+    """
+    return tuple(x @ weight for weight in weights)
+
+
+def _products_forward(x: Array, weights: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    return products(x, weights), weights
+
+
+def _products_backward(weights: tuple[Array, ...], gradients: tuple[Array, ...]) -> tuple[Array, None]:
+    # Not gradient @ weight.T: a transposed weight would be gathered a second time.
+    parts = [jnp.einsum("...o,io->...i", gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)]
+    return functools.reduce(jnp.add, parts), None
+
+
+products.defvjp(_products_forward, _products_backward)
+
+
+class Linear:
+    """Frozen products with their adapters, where they have one. `dropout` is (key, rate) for the adapters' input, or None."""
+
+    def __init__(
+        self, weights: Tree, adapters: Tree, scale: float, placing: Placing, dropout: tuple[Array, float] | None = None
+    ) -> None:
+        self.weights, self.adapters, self.scale, self.placing, self.dropout = weights, adapters, scale, placing, dropout
+
+    def __call__(self, *names: str, x: Array) -> Any:
+        """Return x through the layers of these names, or through the one."""
+        results = products(x, tuple(self.weights[name] for name in names))
+        adapted = tuple(self._adapted(name, x, result) for name, result in zip(names, results, strict=True))
+        return adapted if len(names) > 1 else adapted[0]
+
+    def _adapted(self, name: str, x: Array, result: Array) -> Array:
+        if name not in self.adapters:
+            return result
+        a, b = (self.placing.adapter(name, part, self.adapters[name][part].astype(x.dtype)) for part in ("a", "b"))
+        inside = x
+        if self.dropout is not None:
+            key, rate = self.dropout
+            kept = jax.random.bernoulli(jax.random.fold_in(key, shapes_order(name)), 1 - rate, x.shape)
+            inside = jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)
+        return result + (inside @ a) @ b * jnp.asarray(self.scale, x.dtype)
+
+
+def shapes_order(name: str) -> int:
+    """Return the place of a target, so that each draws its own dropout."""
+    return sum(ord(letter) for letter in name)
+
+
+def layer(config: TrainConfig, x: Array, linear: Linear, cos: Array, sin: Array, documents: Array, weights: Tree) -> Array:
+    """Return one layer's output [B, T, D]."""
+    model = config.model
+    batch, length, _ = x.shape
+    group = model.heads // model.kv_heads
+    hidden = norm(x, weights["attention_norm"], model.norm_eps)
+    query, key, value = linear("q_proj", "k_proj", "v_proj", x=hidden)
+    query = query.reshape(batch, length, model.kv_heads, group, model.head_dim)
+    key, value = (each.reshape(batch, length, model.kv_heads, model.head_dim) for each in (key, value))
+    mixed = attention(rotate(query, cos, sin), rotate(key, cos, sin), value, documents, config.compute.attention_block)
+    x = x + linear("o_proj", x=mixed.reshape(batch, length, -1))
+    hidden = norm(x, weights["mlp_norm"], model.norm_eps)
+    gate, up = linear("gate_proj", "up_proj", x=hidden)
+    return x + linear("down_proj", x=jax.nn.silu(gate) * up)
+
+
+def hidden_states(
+    config: TrainConfig, weights: Tree, adapters: Tree, tokens_BT: Array, documents_BT: Array, key: Array | None, placing: Placing
+) -> Array:
+    """Return the last hidden states [B, T, D], normed. `placing` knows the mesh; `key` draws dropout."""
+    model, lora = config.model, config.lora
+    angles = positions_of(documents_BT)[..., None].astype(jnp.float32) * jnp.asarray(frequencies(model), jnp.float32)
+    cos, sin = jnp.cos(angles), jnp.sin(angles)
+    drops = key is not None and lora.dropout > 0
+    keys = jax.random.split(key, model.layers) if drops else jnp.zeros((model.layers, 0), jnp.uint32)
+
+    def body(x: Array, one: tuple[Tree, Tree, Array]) -> tuple[Array, None]:
+        own, low, mine = one
+        linear = Linear(own, low, lora.scale, placing, (mine, lora.dropout) if drops else None)
+        return placing.activations(layer(config, x, linear, cos, sin, documents_BT, own)), None
+
+    if config.compute.remat != "none":
+        body = jax.checkpoint(body, policy=POLICIES[config.compute.remat], prevent_cse=False)
+    x = placing.activations(weights["embed"][tokens_BT])
+    stacked = (weights["layers"], adapters["layers"], keys)
+    x, _ = jax.lax.scan(body, x, stacked, unroll=config.compute.unroll)
+    return norm(x, weights["norm"], model.norm_eps)
+
+
+def logits(config: TrainConfig, weights: Tree, adapters: Tree, tokens_BT: Array, documents_BT: Array | None = None) -> Array:
+    """Return logits [B, T, V] in float32; without document numbers a row is one document."""
+    documents = jnp.zeros_like(tokens_BT) if documents_BT is None else documents_BT
+    here = Placing()
+    hidden = hidden_states(config, weights, adapters, tokens_BT, documents, None, here)
+    return Linear(weights, adapters, config.lora.scale, here)("lm_head", x=hidden).astype(jnp.float32)

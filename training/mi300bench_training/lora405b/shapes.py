@@ -1,0 +1,103 @@
+"""Llama 3.1 with adapters as numbers. Standard library only; allocates nothing.
+
+Communication in closed form, a device and step, in rings, with 2-byte weights and activations:
+
+fsdp  a pass over the layers gathers the (fsdp-1)/fsdp of the weights that a device lacks. Forward and backward are two passes;
+      computing layers again adds none, because backward gathers their weights anyway
+mp    activations are all-reduced after attention and after the feed-forward part, forward and backward: four times a layer, five
+      where layers are computed again (the last all-reduce of a layer is not needed for that); each moves 2(mp-1)/mp of its bytes
+"""
+
+from mi300bench.schema.model import Gemm, ModelDescription, Parameter
+
+from mi300bench_training.lora405b.config import LoraConfig, ModelConfig, TrainConfig
+
+
+def linears(model: ModelConfig) -> dict[str, tuple[int, int]]:
+    """Return (in, out) of each linear layer of a block, by PEFT's names."""
+    query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
+    return {
+        "q_proj": (model.hidden, query),
+        "k_proj": (model.hidden, key),
+        "v_proj": (model.hidden, key),
+        "o_proj": (query, model.hidden),
+        "gate_proj": (model.hidden, model.ffn),
+        "up_proj": (model.hidden, model.ffn),
+        "down_proj": (model.ffn, model.hidden),
+    }
+
+
+def parameters(model: ModelConfig) -> tuple[Parameter, ...]:
+    """Return every frozen tensor, layers stacked along the first axis."""
+    norms = [Parameter(name=f"layers.{name}", shape=(model.layers, model.hidden)) for name in ("attention_norm", "mlp_norm")]
+    return (
+        Parameter(name="embed", shape=(model.vocab, model.hidden)),
+        *(Parameter(name=f"layers.{name}", shape=(model.layers, *shape)) for name, shape in linears(model).items()),
+        *norms,
+        Parameter(name="norm", shape=(model.hidden,)),
+        Parameter(name="lm_head", shape=(model.hidden, model.vocab)),
+    )
+
+
+def adapters(model: ModelConfig, lora: LoraConfig) -> tuple[Parameter, ...]:
+    """Return every adapter tensor: A [in, rank] and B [rank, out], stacked over layers."""
+    found = []
+    for name in lora.targets:
+        inside, outside = (model.hidden, model.vocab) if name == "lm_head" else linears(model)[name]
+        stack = () if name == "lm_head" else (model.layers,)
+        prefix = "" if name == "lm_head" else "layers."
+        found.append(Parameter(name=f"{prefix}{name}.a", shape=(*stack, inside, lora.rank)))
+        found.append(Parameter(name=f"{prefix}{name}.b", shape=(*stack, lora.rank, outside)))
+    return tuple(found)
+
+
+def count(tensors: tuple[Parameter, ...]) -> int:
+    """Return the elements of all tensors."""
+    return sum(tensor.elements for tensor in tensors)
+
+
+def matmul_elements(model: ModelConfig) -> int:
+    """Return the weights that a token is multiplied with: layers and head, without norms and embedding."""
+    return model.layers * sum(inside * outside for inside, outside in linears(model).values()) + model.hidden * model.vocab
+
+
+def gemms(model: ModelConfig, tokens: int) -> tuple[Gemm, ...]:
+    """Return the products of one forward pass over `tokens` tokens; the backward pass adds the input gradients alone."""
+    inner = tuple(
+        Gemm(name=name, m=tokens, n=outside, k=inside, count=model.layers) for name, (inside, outside) in linears(model).items()
+    )
+    return (*inner, Gemm(name="lm_head", m=tokens, n=model.vocab, k=model.hidden))
+
+
+def describe(config: TrainConfig) -> ModelDescription:
+    """Return the model of `config` as numbers; the trainable tensors are the adapters."""
+    model = config.model
+    return ModelDescription(
+        name="lora405b",
+        preset=config.preset,
+        parameters=adapters(model, config.lora),
+        active_elements=count(parameters(model)),
+        embedding_elements=model.vocab * model.hidden,
+        gemms=gemms(model, config.data.batch * config.data.seq_len // config.data.accumulate),
+    )
+
+
+def flop_per_token(config: TrainConfig) -> float:
+    """Return the FLOP of a step per token: forward 2 and input gradients 2 a weight, adapters 6, causal attention 6 a pair."""
+    model = config.model
+    attention = 6 * model.layers * config.data.seq_len * model.heads * model.head_dim
+    return 4.0 * matmul_elements(model) + 6.0 * count(adapters(model, config.lora)) + attention
+
+
+def gathered_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+    """Return what a device receives of weights in a step: two passes of (fsdp - 1) / fsdp of what mp leaves it."""
+    mesh = config.mesh
+    return 2 * (mesh.fsdp - 1) / mesh.fsdp * count(parameters(config.model)) * element_bytes / mesh.mp
+
+
+def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+    """Return what a device sends of activations in a step over mp: four all-reduces a layer, five where layers are recomputed."""
+    mesh, model = config.mesh, config.model
+    tokens = config.data.batch * config.data.seq_len / (mesh.dp * mesh.fsdp)
+    each = 2 * (mesh.mp - 1) / mesh.mp * tokens * model.hidden * element_bytes
+    return (5 if config.compute.remat == "full" else 4) * model.layers * each

@@ -1,0 +1,119 @@
+"""Which axis of which tensor lies on which axis of the mesh (dp, fsdp, mp), as a table of patterns.
+
+Weights whose output is split (query, key, value, gate, up, head) lie ("fsdp", "mp"), those whose input is split (attention
+output, down) ("mp", "fsdp"). An adapter follows its weight so that mp adds no collective for it: beside a split output B is
+split and A whole, beside a split input the other way round. fsdp cuts all of them further where they are kept, and they are
+gathered where they are used. The batch lies on dp and fsdp together; sequences are never cut.
+"""
+
+import math
+import re
+from typing import Any, final
+
+import jax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from mi300bench.errors import NodeError, PlanError
+
+from mi300bench_training.lora405b.config import MeshConfig
+
+AXES = ("dp", "fsdp", "mp")
+BATCH = P(("dp", "fsdp"), None)
+ACTIVATIONS = P(("dp", "fsdp"), None, None)
+SPLIT_OUTPUT, SPLIT_INPUT = "(q|k|v|gate|up)_proj", "(o|down)_proj"
+# The first pattern that matches a tensor's dotted path decides.
+RULES: tuple[tuple[str, P], ...] = (
+    (rf"layers\.{SPLIT_OUTPUT}\.a", P(None, "fsdp", None)),
+    (rf"layers\.{SPLIT_OUTPUT}\.b", P(None, None, ("mp", "fsdp"))),
+    (rf"layers\.{SPLIT_INPUT}\.a", P(None, ("mp", "fsdp"), None)),
+    (rf"layers\.{SPLIT_INPUT}\.b", P(None, None, "fsdp")),
+    (r"lm_head\.a", P("fsdp", None)),
+    (r"lm_head\.b", P(None, ("mp", "fsdp"))),
+    (rf"layers\.{SPLIT_OUTPUT}", P(None, "fsdp", "mp")),
+    (rf"layers\.{SPLIT_INPUT}", P(None, "mp", "fsdp")),
+    (r"layers\..*norm", P(None, None)),
+    (r"norm", P(None)),
+    (r"embed", P("mp", "fsdp")),
+    (r"lm_head", P("fsdp", "mp")),
+)
+
+
+def path_of(keys: Any) -> str:
+    """Return a tree path as dotted text."""
+    return ".".join(str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in keys)
+
+
+def rule(path: str) -> P:
+    """Return the spec of the tensor at `path`; what no pattern names (steps, scalars) lies whole on every device."""
+    for pattern, spec in RULES:
+        if re.search(rf"(^|\.){pattern}$", path):
+            return spec
+    return P()
+
+
+def make_mesh(config: MeshConfig, devices: list[Any] | None = None) -> Mesh:
+    """Return the mesh; `NodeError` where this process sees another number of devices."""
+    found = jax.devices() if devices is None else devices
+    if len(found) != config.devices:
+        raise NodeError(
+            f"a mesh of {config.dp} x {config.fsdp} x {config.mp} needs {config.devices} devices, {len(found)} are here",
+            hint=f"a mesh of {len(found)}; on a CPU XLA_FLAGS=--xla_force_host_platform_device_count={config.devices}",
+        )
+    return jax.make_mesh((config.dp, config.fsdp, config.mp), AXES, devices=found, axis_types=(jax.sharding.AxisType.Auto,) * 3)
+
+
+def shardings(mesh: Mesh, tree: Any) -> Any:
+    """Return the sharding of every leaf of a tree of arrays or shapes; `PlanError` where a mesh axis does not divide a tensor."""
+
+    def one(keys: Any, leaf: Any) -> NamedSharding:
+        path = path_of(keys)
+        spec = rule(path)
+        for size, axes in zip(leaf.shape, spec, strict=False):
+            names = () if axes is None else axes if isinstance(axes, tuple) else (axes,)
+            parts = math.prod(mesh.shape[name] for name in names)
+            if size % parts:
+                said = " x ".join(f"{name}={mesh.shape[name]}" for name in names)
+                raise PlanError(f"{path} of shape {tuple(leaf.shape)} does not divide among {said}", hint="another --mesh")
+        return NamedSharding(mesh, spec)
+
+    return jax.tree_util.tree_map_with_path(one, tree)
+
+
+def table(mesh: Mesh, tree: Any) -> list[tuple[str, tuple[int, ...], str, tuple[int, ...]]]:
+    """Return (path, shape, spec, shape on a device) of every tensor, for people."""
+    rows = []
+    for (keys, leaf), sharding in zip(
+        jax.tree_util.tree_flatten_with_path(tree)[0], jax.tree_util.tree_leaves(shardings(mesh, tree)), strict=True
+    ):
+        rows.append((path_of(keys), tuple(leaf.shape), str(sharding.spec), sharding.shard_shape(tuple(leaf.shape))))
+    return rows
+
+
+def without_fsdp(spec: P) -> P:
+    """Return a spec as it is where the tensor is used: gathered over fsdp, still split over mp."""
+    kept = []
+    for axes in spec:
+        names = () if axes is None else axes if isinstance(axes, tuple) else (axes,)
+        left = tuple(name for name in names if name != "fsdp")
+        kept.append(left[0] if len(left) == 1 else left or None)
+    return P(*kept)
+
+
+@final
+class Placing:
+    """Puts activations and adapters where they belong within a step; does nothing on one device."""
+
+    def __init__(self, mesh: Mesh | None = None) -> None:
+        self.mesh = mesh if mesh is not None and mesh.size > 1 else None
+
+    def activations(self, x: jax.Array) -> jax.Array:
+        """Return activations [B, T, D], split along the batch alone."""
+        return x if self.mesh is None else jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, ACTIVATIONS))
+
+    def adapter(self, name: str, part: str, matrix: jax.Array) -> jax.Array:
+        """Return one layer's A or B of a target, gathered over fsdp: left to itself the compiler gathers activations instead."""
+        if self.mesh is None:
+            return matrix
+        spec = rule(f"lm_head.{part}" if name == "lm_head" else f"layers.{name}.{part}")
+        used = without_fsdp(P(*spec[-2:]))
+        return jax.lax.with_sharding_constraint(matrix, NamedSharding(self.mesh, used))
