@@ -2,6 +2,8 @@
 
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +13,9 @@ from mi300bench.cli.options import json_option, say
 from mi300bench.errors import PlanError
 from mi300bench.flow import planning, trainers
 from mi300bench.flow.planning import Plan
+from mi300bench.schema.record import Measurement
+from mi300bench.store.reader import read_records
+from mi300bench.tune.mesh import meshes
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -18,7 +23,7 @@ SECONDS_PER_HOUR = 3600.0
 def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
     """Return the meshes that `text` names: ``dp,fsdp,mp`` or ``all`` of so many devices."""
     if text == "all":
-        return planning.meshes(devices)
+        return [(mesh.dp, mesh.fsdp, mesh.mp) for mesh in meshes(devices)]
     if not re.fullmatch(r"\d+,\d+,\d+", text):
         raise PlanError(f"{text!r} is no mesh", hint="--mesh dp,fsdp,mp such as 1,8,1, or all")
     dp, fsdp, mp = (int(part) for part in text.split(","))
@@ -38,10 +43,12 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
 @click.option("--rank", type=int, help="Rank of the adapters.")
 @click.option("--fit", is_flag=True, help="Find the largest batch at --seq that fits, for the first mesh.")
 @click.option("--price", type=float, help="What a GPU costs an hour: adds the cost of a million tokens.")
+@click.option("--store", type=click.Path(path_type=Path, file_okay=False), help="Predict seconds from this store's curves of JAX.")
+@click.option("--node", default="", help="Whose curves, where the store has several nodes.")
 @json_option
 def command(
     *, trainer: str, preset: str, devices: int, mesh: str, batch: int | None, seq: int | None, remat: str | None, rank: int | None,
-    fit: bool, price: float | None, as_json: bool,
+    fit: bool, price: float | None, store: Path | None, node: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Compile a training step of any size without its weights: what each device holds, sends and computes."""
     override = trainers.module(trainer, "config").override_all
@@ -64,11 +71,22 @@ def command(
         plans = [best] if best is not None else []
         if best is None:
             raise PlanError("not even one sequence a group fits", hint="more devices, a shorter --seq, --remat full")
+    if store is not None:
+        records = [record for record in read_records(store, warn=say) if node in ("", record.node)]
+        plans = [_with_curves(plan, records) for plan in plans]
     plans.sort(key=lambda plan: plan.seconds.mid if plan.seconds else float("inf"))
     if as_json:
         click.echo(json.dumps([document(plan, price) for plan in plans]))
         return
     _table(plans, price)
+
+
+def _with_curves(plan: Plan, records: list[Measurement]) -> Plan:
+    """Return the plan with its seconds from measured curves."""
+    if plan.error:
+        return plan
+    seconds, evidence = planning.measured_seconds(plan, records)
+    return replace(plan, seconds=seconds, evidence=evidence)
 
 
 def document(plan: Plan, price: float | None) -> dict[str, Any]:
@@ -97,7 +115,13 @@ def document(plan: Plan, price: float | None) -> dict[str, Any]:
             "closed_form_bytes": {"gathered": plan.gathered, "reduced": plan.reduced},
             "flop": plan.flop,
             "flop_per_device": plan.found["flop"],
-            "seconds": {"low": plan.seconds.low, "high": plan.seconds.high, "origin": "modelled", "source": "published figures"},
+            "seconds": {
+                "low": plan.seconds.low,
+                "high": plan.seconds.high,
+                "origin": "modelled",
+                "source": "measured curves" if plan.evidence else "published figures",
+                "evidence": list(plan.evidence),
+            },
             "tokens_per_second": {"low": plan.tokens / plan.seconds.high, "high": plan.tokens / plan.seconds.low},
             "compile_s": plan.found["compile_s"],
         }
@@ -120,11 +144,13 @@ def _table(plans: list[Plan], price: float | None) -> None:
         f"# {first.preset}, {first.data.batch} x {first.data.seq_len} tokens a step, remat {first.compute.remat}; GB a device; "
         f"a device has {limit / 1e9:.1f}"
     )
+    columns = "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
+    head = (*columns.split(), *([] if price is None else ["per-1M-tokens"]))
     rows: list[tuple[object, ...]] = []
     for plan in plans:
         mesh = f"{plan.config.mesh.dp},{plan.config.mesh.fsdp},{plan.config.mesh.mp}"
         if plan.seconds is None:
-            rows.append((mesh, *["-"] * 10, plan.error[:60]))
+            rows.append((mesh, *["-"] * (len(head) - 2), plan.error[:60]))
             continue
         found, received = plan.found, plan.found["received"]
         cost = () if price is None else ("{:.2f} to {:.2f}".format(*_prices(plan, price)),)
@@ -134,10 +160,31 @@ def _table(plans: list[Plan], price: float | None) -> None:
              f"{(plan.gathered + plan.reduced) / 1e9:.1f}", f"{plan.seconds.low:.2f} to {plan.seconds.high:.2f}",
              f"{plan.tokens / plan.seconds.high:.0f} to {plan.tokens / plan.seconds.low:.0f}", *cost)
         )  # fmt: skip
-    columns = "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
-    head = tuple(columns.split())
-    show.table(head if price is None else (*head, "per 1M tokens"), rows)
+    show.table(head, rows)
+    source = (
+        "curves that JAX measured, communication from hidden to not hidden at all."
+        if any(plan.evidence for plan in plans)
+        else "published figures: products at 8 to 51 % of the peak, communication from hidden to not hidden at all."
+    )
     click.echo(
         "arguments and bytes on the wire are exact; the bound has the CPU compiler's temporary bytes; seconds are modelled from"
     )
-    click.echo("published figures: products at 8 to 51 % of the peak, communication from hidden to not hidden at all.")
+    click.echo(source)
+    if first.preset == "405b":
+        for line in _seed(plans[0]):
+            click.echo(line)
+
+
+def _seed(plan: Plan) -> list[str]:
+    """Return what the plan says of a published run of this model: 8 MI300X, eager, 35 tokens/s, 400 GB beside the weights."""
+    if plan.seconds is None:
+        return []
+    devices, found = plan.config.mesh.devices, plan.found
+    extra = devices * (found["adapters"] + found["optimizer"])
+    low, high = plan.tokens / plan.seconds.high, plan.tokens / plan.seconds.low
+    return [
+        "beside a published run of this model (8 MI300X, eager, 16 x 64 tokens, 35 tokens/s, 1200 GB, of them 400 for adapters",
+        f"and optimizer): adapters with AdamW take {extra / 1e9:.1f} GB on all devices together; three quarters of a node's memory",
+        "are what JAX takes as its pool at the start unless told not to. The compiled step needs at most",
+        f"{plan.bound / 1e9:.1f} GB a device, and 35 tokens/s are {35 / high:.1%} to {35 / low:.1%} of what is predicted here.",
+    ]

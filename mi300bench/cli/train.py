@@ -31,6 +31,7 @@ from mi300bench.schema.record import Outcome, World
 @click.option("--checkpoint", type=click.Path(path_type=Path, file_okay=False), help="Folder of the checkpoint.")
 @click.option("--every", type=int, default=50, show_default=True, help="Steps between checkpoints.")
 @click.option("--resume", is_flag=True, help="Continue from the checkpoint.")
+@click.option("--set", "keys", multiple=True, metavar="KEY=VALUE", help="Set any key of the config, such as data.micro_batch=8.")
 @click.option("--describe", is_flag=True, help="Print the model as numbers and allocate nothing.")
 @node_option
 @store_option
@@ -38,8 +39,8 @@ from mi300bench.schema.record import Outcome, World
 @click.pass_context
 def command(
     ctx: click.Context, /, *, trainer: str, preset: str, tuned: Path | None, steps: int | None, seed: int | None, data: str,
-    ranks: int | None, device: str, checkpoint: Path | None, every: int, resume: bool, describe: bool, node: str,
-    store: Path, as_json: bool,
+    ranks: int | None, device: str, checkpoint: Path | None, every: int, resume: bool, keys: tuple[str, ...], describe: bool,
+    node: str,    store: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Train a reference model: real text, held-out loss, its record in the store. The same under torchrun."""
     if tuned is not None and ctx.get_parameter_source("preset") is click.core.ParameterSource.COMMANDLINE:
@@ -48,17 +49,20 @@ def command(
         raise PlanError("--resume has no checkpoint to continue from", hint="--checkpoint FOLDER")
     if every < 1:
         raise PlanError(f"--every {every} never saves", hint="--every 50")
-    config, is_tuned = training.resolve(trainer, preset=preset, tuned=tuned, steps=steps, data=data, seed=seed)
+    config, is_tuned = training.resolve(
+        trainer, preset=preset, tuned=tuned, steps=steps, data=data, seed=seed, keys=training.parse_keys(keys)
+    )
     if describe:
         _describe(trainer, config, as_json=as_json)
         return
     kind = device_of(device)
     place = _place(kind, ranks, config)
     settings = Settings(store=store, say=say, node=node or socket.gethostname())
+    settings = training.virtual_devices(trainer, config, kind, settings)
     request = training.TrainRequest(
         trainer=trainer, config=config, is_tuned=is_tuned, folder=checkpoint, every=every, resume=resume
     )
-    if training.needs_launcher(place):
+    if training.needs_launcher(trainer, place):
         ctx.exit(training.relaunch(request, sys.argv[1:], place, node=settings.node))
     record = training.train(request, settings, place)
     if as_json and record.run:
@@ -69,6 +73,8 @@ def command(
 
 def _place(kind: str, ranks: int | None, config: Any) -> World:
     """Return the world to train in: as many ranks as asked for, else as a launcher made, else as the config says."""
+    if hasattr(config, "mesh"):  # one process for all devices
+        return world(kind, 1)
     if ranks is None and not is_joined() and config.launch.ranks:
         return world(kind, config.launch.ranks, threads=config.launch.threads)
     return world(kind, ranks if ranks is not None else default_ranks(kind))

@@ -42,6 +42,24 @@ def open_torch_device(kind: str, *, threads: int = 0) -> AbstractDevice:
     return TorchGpu(int(os.environ.get("LOCAL_RANK", "0")))
 
 
+def open_device(kind: str, *, framework: str, threads: int = 0) -> AbstractDevice:
+    """Return the device of `kind` under a framework; `NodeError` where either is missing."""
+    if framework == "torch":
+        return open_torch_device(kind, threads=threads)
+    try:
+        import jax
+
+        from mi300bench.device.jax_device import JaxDevice
+    except ImportError as cause:
+        raise NodeError("JAX is not installed, and this measurement needs it", hint="pip install 'mi300bench[jax]'") from cause
+    found = jax.default_backend()
+    if (found == "cpu") != (kind == "cpu"):
+        raise NodeError(
+            f"the device {kind!r} was asked for, and JAX {jax.__version__} finds {found!r} here", hint="a jaxlib for it"
+        )
+    return JaxDevice(kind)
+
+
 def found_kind() -> str:
     """Return ``rocm``, ``cuda`` or ``cpu``: what torch finds in this process."""
     import torch

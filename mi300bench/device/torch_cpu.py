@@ -1,11 +1,9 @@
 """The CPU under torch: a first-class device. Calls are synchronous, so the host clock is the device's clock."""
 
-import contextlib
 import os
 import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -89,13 +87,8 @@ class TorchCpu(AbstractDevice):
         return float(peak)
 
     def held_memory(self, call: Callable[[], None]) -> tuple[float, float]:
-        """Return the resident set before `call` and its peak; the kernel forgets the peak of earlier work first."""
-        # Some containers forbid it; the peak then counts from the start of the process.
-        with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")
-        before = inventory.process_memory("VmRSS")
-        call()
-        return before, inventory.process_memory("VmHWM")
+        """Return the resident set before `call` and its peak."""
+        return inventory.resident_around(call)
 
     def doubts(self) -> tuple[Doubt, ...]:
         return () if self.cache_bytes else (CacheUnknown(assumed_bytes=self.flush_bytes // 2),)

@@ -15,7 +15,7 @@ from mi300bench.flow.gemmstudy import random_shapes
 from mi300bench.flow.job import Job
 from mi300bench.flow.measure import measure, only_ok
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import Tuned, tune, wanted_values
+from mi300bench.flow.tuning import ONCE, Tuned, tune, wanted_values
 from mi300bench.flow.world import world
 from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.schema.record import Measurement, Outcome
@@ -36,7 +36,6 @@ SQUARES = (256, 512, 1024, 2048)
 QUICK = Stop(relative_ci=0.02, min_samples=5, max_seconds=1.0, warmup_seconds=0.1)
 LINK = Stop(relative_ci=0.02, min_samples=7, max_seconds=1.5, warmup_seconds=0.1)
 PRODUCT = Stop(relative_ci=0.03, min_samples=5, max_seconds=0.3, warmup_seconds=0.02, min_warmup_calls=1)
-ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
 # What a single change does to the timeline; the fresh runs judge, so this only has to rank.
 CHANGE = Stop(relative_ci=0.02, min_samples=4, max_seconds=4.0, warmup_seconds=0.0, min_warmup_calls=1)
 DRAWN_SHAPES = 24

@@ -5,7 +5,7 @@ the default config, and their ratio is taken for all candidates; without a recor
 said.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mi300bench.errors import PlanError
 from mi300bench.flow import trainers
@@ -15,6 +15,11 @@ from mi300bench.schema.record import Measurement
 from mi300bench.tune.space import Candidate
 from mi300bench.units import format_bytes
 
+# What a process holds over its tensors differs between configs by some per cent (1.48 to 1.61 times were seen), so that much of a
+# limit stays free.
+MARGIN = 1.15
+# From this share of the limit on a pick is measured before it is proposed.
+NEAR = 0.6
 # Beyond this relative difference of model and instrument the model is not to be trusted, and that is a doubt.
 MODEL_ERROR = 0.1
 
@@ -29,6 +34,8 @@ class Memory:
     overhead: float = 1.0
     error: float | None = None  # the model's, for the default config
     evidence: tuple[str, ...] = ()
+    proven: tuple[str, ...] = ()  # candidates that were measured to fit
+    refused: float = float("inf")  # bytes of tensors from which on a candidate was measured not to fit
 
     def need(self, candidate: Candidate) -> MemoryNeed:
         """Return the tensors' peak of a candidate."""
@@ -38,8 +45,9 @@ class Memory:
         return found
 
     def held(self, candidate: Candidate) -> float:
-        """Return what a process of the candidate is predicted to hold, in bytes."""
-        return self.base + self.overhead * self.need(candidate).peak_bytes
+        """Return what a process of the candidate is predicted to hold at most, in bytes."""
+        margin = MARGIN if self.evidence else 1.0
+        return self.base + margin * self.overhead * self.need(candidate).peak_bytes
 
     def limit(self, candidate: Candidate) -> float | None:
         """Return the bytes a process of the candidate may hold: fewer ranks share the same machine."""
@@ -51,7 +59,25 @@ class Memory:
     def fits(self, candidate: Candidate) -> bool:
         """Return whether the candidate stays under the limit."""
         limit = self.limit(candidate)
-        return limit is None or self.held(candidate) <= limit
+        if limit is None or candidate.label in self.proven:
+            return True
+        return self.need(candidate).peak_bytes < self.refused and self.held(candidate) <= limit
+
+    def is_near(self, candidate: Candidate) -> bool:
+        """Return whether the candidate comes so near the limit that it is to be measured and not believed."""
+        limit = self.limit(candidate)
+        return limit is not None and self.held(candidate) > NEAR * limit
+
+    def corrected(self, candidate: Candidate, record: Measurement | None) -> "Memory":
+        """Return the memory after a candidate was measured: proven to fit, or refused with all whose tensors need as much.
+
+        Without a record (the process was killed, or memory ran out) it does not fit.
+        """
+        limit = self.limit(candidate)
+        if record is None or limit is None or float(record.series["held_bytes"][0]) > limit:
+            ids = () if record is None else (record.id,)
+            return replace(self, refused=min(self.refused, self.need(candidate).peak_bytes), evidence=(*self.evidence, *ids))
+        return replace(self, proven=(*self.proven, candidate.label), evidence=(*self.evidence, record.id))
 
     def doubts(self) -> tuple[str, ...]:
         """Return why the memory figures may not be trusted."""
@@ -78,6 +104,7 @@ def memory_of(job: Job, record: Measurement | None, default: Candidate, load: fl
         overhead=max(1.0, (held - before) / tensors),
         error=need / tensors - 1,
         evidence=(record.id,),
+        proven=(default.label,) if job.memory_limit is None or held <= job.memory_limit else (),
     )
 
 

@@ -12,10 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mi300bench.errors import NodeError, PlanError, ProbeError
+from mi300bench import stats
+from mi300bench.errors import NodeError, PlanError, ProbeError, RecordError
+from mi300bench.fit.link import LinkModel, fit_link
 from mi300bench.flow import trainers
 from mi300bench.hw.facts import find_device
 from mi300bench.schema.model import Interval
+from mi300bench.schema.record import Measurement
+from mi300bench.store.select import by_point, require_comparable, select
+from mi300bench.tune.mesh import Layers, Mesh, step_of
+from mi300bench.units import ELEMENT_BYTES
 
 DEVICE = "MI300X"
 # Shares of the published peak that a step's products may reach: see flow/published.py.
@@ -35,6 +41,7 @@ class Plan:
     reduced: float = 0.0
     flop: float = 0.0  # of the whole step over all devices
     seconds: Interval | None = None
+    evidence: tuple[str, ...] = ()  # of the seconds, where they come from measured curves
     error: str = ""
 
     @property
@@ -54,12 +61,6 @@ class Plan:
         return "no" if self.found["arguments"] > limit else "perhaps"
 
 
-def meshes(devices: int) -> list[tuple[int, int, int]]:
-    """Return every (dp, fsdp, mp) whose product is `devices`."""
-    divisors = [n for n in range(1, devices + 1) if devices % n == 0]
-    return [(dp, fsdp, devices // dp // fsdp) for dp in divisors for fsdp in divisors if devices % (dp * fsdp) == 0]
-
-
 def memory_bytes() -> float:
     """Return the published memory of the device that is planned for."""
     facts = find_device(DEVICE)
@@ -77,6 +78,42 @@ def seconds_of(found: dict[str, Any], precision: str, devices: int) -> Interval:
     slow, fast = (found["flop"] / (share * peak) for share in SHARES)
     low, high = max(fast, wire), slow + wire
     return Interval(low=low, mid=(low * high) ** 0.5, high=high)
+
+
+def measured_seconds(plan: Plan, records: Sequence[Measurement]) -> tuple[Interval, tuple[str, ...]]:
+    """Return seconds of a step from curves that JAX measured, and their records; `RecordError` names what is missing.
+
+    Products run between the median and the best rate of the measured ones; gathers and reductions take what their curves say.
+    """
+    config, found = plan.config, plan.found
+    products = [r for r in select(records, "jax.gemm", dtype=config.precision)]
+    if not products:
+        raise RecordError(f"the store has no {config.precision} product of JAX", hint="mi300bench sweep run jax")
+    require_comparable(products, what="the products")
+    rates = [stats.flop_rate(r.work, stats.seconds_per_call(r)) for r in products]
+    compute = Interval(
+        low=found["flop"] / max(rates), mid=found["flop"] / stats.typical(rates), high=found["flop"] / stats.typical(rates)
+    )
+
+    def curve(op: str, ranks: int) -> LinkModel:
+        chosen = [r for r in select(records, f"jax.collective.{op}") if r.world.ranks == ranks]
+        if not chosen:
+            raise RecordError(f"the store has no {op} among {ranks} devices from JAX", hint="mi300bench sweep run jax")
+        require_comparable([*products, *chosen], what="the plan")
+        return fit_link(list(by_point(chosen).values()))
+
+    shapes = trainers.module("lora405b", "shapes")
+    layer = sum(inside * outside for inside, outside in shapes.linears(config.model).values())
+    element = ELEMENT_BYTES[config.precision]
+    layers = Layers(
+        count=config.model.layers,
+        weight_bytes=float(element * layer),
+        token_bytes=float(element * config.model.hidden),
+        tokens=plan.tokens,
+        remat=config.compute.remat,
+    )
+    step = step_of(Mesh(dp=config.mesh.dp, fsdp=config.mesh.fsdp, mp=config.mesh.mp), layers, curve, compute)
+    return step.seconds, (*(r.id for r in products), *step.evidence)
 
 
 def plan_all(trainer: str, configs: Sequence[Any]) -> Iterator[Plan]:

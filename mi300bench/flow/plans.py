@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from mi300bench.errors import PlanError
 from mi300bench.physics import COLLECTIVES
@@ -32,7 +33,7 @@ def point(
         method=listed.method,
         target=listed.target,
         params=dict(params),
-        world=world,
+        world=replace(world, framework=listed.needs),
         environment=dict(environment or {}),
         stop=stop or Stop(),
     )

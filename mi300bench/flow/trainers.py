@@ -9,6 +9,8 @@ from mi300bench.errors import NodeError, PlanError
 from mi300bench.schema.model import ModelDescription
 
 TRAINERS = {"zaya1": "mi300bench_training.zaya1", "lora405b": "mi300bench_training.lora405b"}
+# Those of one process for all devices of a machine, under JAX; the others have a process a rank, under torch's launcher.
+SINGLE_PROCESS = ("lora405b",)
 
 
 def module(trainer: str, name: str) -> ModuleType:
@@ -22,7 +24,7 @@ def module(trainer: str, name: str) -> ModuleType:
             raise
         raise NodeError(
             f"the trainer {trainer} needs the package {cause.name}, which is not installed",
-            hint="pip install 'mi300bench[torch]', or use an image that has torch",
+            hint=f"pip install 'mi300bench[{'jax' if trainer in SINGLE_PROCESS else 'torch'}]', or use an image that has it",
         ) from cause
 
 

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from mi300bench.flow.settings import Settings
 from mi300bench.hw.inventory import take_inventory
 from mi300bench.runner.joined import is_joined, launched_ranks
 from mi300bench.schema import config as tuned_config
-from mi300bench.schema.record import Measurement, World, short_hash
+from mi300bench.schema.record import Measurement, Origin, World, short_hash
 from mi300bench.store.writer import RunWriter
 
 
@@ -30,19 +30,52 @@ class TrainRequest:
     resume: bool
 
 
-def resolve(trainer: str, *, preset: str, tuned: Path | None, steps: int | None, data: str, seed: int | None) -> tuple[Any, bool]:
-    """Return the trainer's config, and whether it was tuned: a tuned file is the whole config, a preset the start of one."""
+def resolve(
+    trainer: str, *, preset: str, tuned: Path | None, steps: int | None, data: str, seed: int | None, keys: Mapping[str, Any]
+) -> tuple[Any, bool]:
+    """Return the trainer's config, and whether it was tuned: a tuned file is the whole config, a preset the start of one.
+
+    `keys` are further dotted keys to set.
+    """
     is_tuned = tuned is not None
     if tuned is not None:
         document = tuned_config.read(tuned)
         config = trainers.from_tables(trainer, document.config)
     else:
         config = trainers.preset_config(trainer, preset)
-    override = trainers.module(trainer, "config").override
-    for key, value in (("steps", steps), ("seed", seed), ("data.path", data or None)):
-        if value is not None:
-            config = override(config, key, value)
-    return config, is_tuned
+    named = {"steps": steps, "seed": seed, "data.path": data or None}
+    chosen = {key: value for key, value in named.items() if value is not None} | dict(keys)
+    return trainers.module(trainer, "config").override_all(config, chosen), is_tuned
+
+
+def parse_keys(settings: Sequence[str]) -> dict[str, Any]:
+    """Return dotted keys and values of ``key=value`` texts; values as TOML writes them, bare words as text."""
+    import tomllib
+
+    found: dict[str, Any] = {}
+    for text in settings:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise PlanError(f"{text!r} sets nothing", hint="--set data.batch=8")
+        try:
+            found[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key] = value
+        if isinstance(found[key], list):
+            found[key] = tuple(found[key])
+    return found
+
+
+def virtual_devices(trainer: str, config: Any, kind: str, settings: Settings) -> Settings:
+    """Return the settings of a single-process run: where a CPU stands in for several devices, it says that they are emulated."""
+    if trainer not in trainers.SINGLE_PROCESS or kind != "cpu":
+        return settings
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    count = config.mesh.devices
+    if count == 1 or "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+        return settings
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={count}".strip()
+    return replace(settings, origin=Origin.EMULATED, source=f"{count} virtual devices on one CPU")
 
 
 def relaunch(request: TrainRequest, arguments: Sequence[str], world: World, *, node: str) -> int:
@@ -74,14 +107,14 @@ def without_node(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def needs_launcher(world: World) -> bool:
+def needs_launcher(trainer: str, world: World) -> bool:
     """Return whether ranks have to be started first."""
-    return world.ranks > 1 and not is_joined()
+    return trainer not in trainers.SINGLE_PROCESS and world.ranks > 1 and not is_joined()
 
 
 def train(request: TrainRequest, settings: Settings, world: World) -> Measurement:
     """Train in this process (one rank of a group, or alone) and store the record; rank 0 writes it."""
-    if is_joined() and launched_ranks() != world.ranks:
+    if request.trainer not in trainers.SINGLE_PROCESS and is_joined() and launched_ranks() != world.ranks:
         raise PlanError(
             f"--ranks {world.ranks} was asked for, the launcher made {launched_ranks()} ranks", hint="leave --ranks out"
         )

@@ -5,6 +5,7 @@ ablations get them.
 """
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,8 @@ STEP_STOP = Stop(relative_ci=0.02, min_samples=3, max_seconds=6.0, warmup_second
 # the first sample: one checked, two to warm up.
 START_S, STEPS_BEFORE = 6.0, 3
 MOST_SAMPLING_S = 12.0
+# One step of a memory point: what it holds is read off a run before the first sample.
+ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
 MOST_CANDIDATES, MOST_SHAPES = 200_000, 12
 QUALITY = "the quality of another shape was not measured: train both on your data and compare the held-out loss"
 LOAD = (
@@ -162,6 +165,27 @@ def search(space: Space) -> tuple[list[Ranked], Candidate]:
     return ranked, simplest(ranked[0].candidate, simulate, fit)
 
 
+def prove_memory(
+    job: Job, space: Space, ranked: list[Ranked], best: Candidate, settings: Settings
+) -> tuple[Space, list[Ranked], Candidate, tuple[Measurement, ...]]:
+    """Measure what the best candidate holds where the limit is near, and search again until one was seen to fit.
+
+    The model of memory proposes; near the limit a process decides.
+    """
+    taken: list[Measurement] = []
+    module = trainers.module(job.trainer, "config")
+    while space.memory.is_near(best) and best.label not in space.memory.proven:
+        keys = {k: v for k, v in best.keys.items() if not k.startswith("launch.")}
+        point = plans.point(f"{job.trainer}.memory", module.point_params(job.config, keys), best.world or job.world, stop=ONCE)
+        settings.say(f"measuring the memory of {best.label}: {fitting.memory_sentence(space.memory, best)}")
+        measured = measure(plans.plan("Does the pick fit into memory?", [point], passes=1), replace(settings, passes=1))
+        good = [record for record in measured.records if record.outcome is Outcome.OK]
+        taken += measured.records
+        space = replace(space, memory=space.memory.corrected(best, good[0] if good else None))
+        ranked, best = search(space)
+    return space, ranked, best, tuple(taken)
+
+
 def confirmation(job: Job, candidates: Sequence[Candidate], rounds: int, *, stop: Stop = STEP_STOP) -> Plan:
     """Return the plan that runs each candidate in `rounds` processes of its own, interleaved, order reversed each round."""
     module = trainers.module(job.trainer, "config")
@@ -214,37 +238,62 @@ class Confirmation:
 
 
 def confirm(job: Job, wanted: Sequence[Side], step_s: float, settings: Settings) -> Confirmation:
-    """Run the sides and decide; without a decision where the budget or failures left fewer than three rounds."""
+    """Run the sides and decide; without a decision where the budget or failures left fewer than three rounds.
+
+    Three rounds bound a ratio poorly. Where they cannot tell an effect that would matter from none, as many are added once, as
+    far as the budget goes.
+    """
     count, stop = affordable(settings, step_s, sides=len(wanted), rounds=job.rounds)
     if count < len(wanted):
         settings.say(f"the budget is enough for {count} of {len(wanted)} sides: ablations are left out")
     chosen = wanted[:count]
     plan = confirmation(job, [side.candidate for side in chosen], job.rounds, stop=stop)
-    measured = measure(plan, settings)
-    table = seconds_by_round(plan, measured)
-    decision = None
-    if table and len(table[0]) >= FEWEST_ROUNDS:
-        decision = decide(table, changed=[len(side.candidate.changed) for side in chosen])
-    else:
-        cause = measured.tally.reasons[0] if measured.tally.reasons else "the budget was used up"
+    begin = time.monotonic()
+    measured = [measure(plan, settings)]
+    took_s = time.monotonic() - begin
+    decision = _decided(plan, measured, chosen)
+    if decision is not None and _is_worth_more_rounds(decision, took_s / job.rounds, settings):
+        settings.say("three rounds cannot tell; adding as many")
+        measured.append(measure(plan, settings))
+        decision = _decided(plan, measured, chosen) or decision
+    records = tuple(record for part in measured for record in part.records)
+    reasons = [reason for part in measured for reason in part.tally.reasons]
+    if decision is None:
+        cause = reasons[0] if reasons else "the budget was used up"
         settings.say(f"fewer than {FEWEST_ROUNDS} complete rounds of fresh runs: the pick is not confirmed ({cause})")
     by_side = {
-        place: [r.id for r in measured.records if r.point == point.key and r.outcome is Outcome.OK]
+        place: [r.id for r in records if r.point == point.key and r.outcome is Outcome.OK]
         for place, point in enumerate(plan.points)
     }
-    return Confirmation(
-        sides=chosen,
-        decision=decision,
-        records=measured.records,
-        failures=tuple(measured.tally.reasons),
-        evidence=by_side,
-    )
+    return Confirmation(sides=chosen, decision=decision, records=records, failures=tuple(reasons), evidence=by_side)
+
+
+def _decided(plan: Plan, measured: Sequence[Measured], chosen: Sequence[Side]) -> Decision | None:
+    """Return the decision over the complete rounds of all runs of a plan, None where they are too few."""
+    tables = [table for part in measured if (table := seconds_by_round(plan, part))]
+    rows = [[value for table in tables for value in table[place]] for place in range(len(chosen))]
+    if not tables or len(rows[0]) < FEWEST_ROUNDS:
+        return None
+    return decide(rows, changed=[len(side.candidate.changed) for side in chosen])
+
+
+def _is_worth_more_rounds(decision: Decision, round_s: float, settings: Settings) -> bool:
+    """Return whether some side seems faster by more than the smallest effect, unproven, and another round fits into the budget."""
+    remaining = settings.remaining_s()
+    unproven = [
+        ratio.mid < 1 - stats.SMALLEST_EFFECT and verdict is stats.Verdict.CANNOT_TELL
+        for ratio, verdict in zip(decision.ratios, decision.verdicts, strict=True)
+    ]
+    return not decision.pick and any(unproven) and (remaining is None or remaining > round_s)
 
 
 def tune(job: Job, records: Sequence[Measurement], settings: Settings, *, confirm_by_runs: bool = True) -> Tuned:
     """Return the tuned config for `job` from `records`; confirms the pick by fresh runs where asked."""
     space = space_of(job, records)
     ranked, best = search(space)
+    memory_records: tuple[Measurement, ...] = ()
+    if confirm_by_runs:
+        space, ranked, best, memory_records = prove_memory(job, space, ranked, best, settings)
     predictor, default = space.found.predictor, space.default
     notes = [*space.found.notes, *([space.shapes_note] if space.shapes_note else [])]
     base_s, best_s = space.simulate_seconds(default), space.simulate_seconds(best)
@@ -271,7 +320,7 @@ def tune(job: Job, records: Sequence[Measurement], settings: Settings, *, confir
     )
     for note in notes:
         settings.say(f"note: {note}")
-    everything = (*records, *fresh.records)
+    everything = (*records, *memory_records, *fresh.records)
     return Tuned(
         config=_config(job, space, outcome, fresh, everything, notes),
         model=predictor.models[job.world, job.layout.micro_batch],

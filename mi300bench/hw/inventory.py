@@ -3,6 +3,7 @@
 Every reader takes the root of the file system, so that a recorded tree of another machine can be read.
 """
 
+import contextlib
 import json
 import os
 import platform
@@ -10,7 +11,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,16 @@ def process_memory(name: str, root: Path = Path("/")) -> float:
     """Return a line of this process's status in bytes: ``VmRSS``, resident now; ``VmHWM``, its peak. 0 where it is not told."""
     table = dict(line.split(":", 1) for line in _text(root / "proc/self/status").splitlines() if ":" in line)
     return float(table.get(name, "0 kB").split()[0]) * 1024
+
+
+def resident_around(call: Callable[[], object]) -> tuple[float, float]:
+    """Return this process's resident set before `call` and its peak until after it, in bytes; earlier peaks are forgotten first."""
+    # Some containers forbid that; the peak then counts from the start of the process.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    before = process_memory("VmRSS")
+    call()
+    return before, process_memory("VmHWM")
 
 
 def busy_cores(root: Path = Path("/"), seconds: float = 0.25) -> float:

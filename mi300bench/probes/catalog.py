@@ -27,6 +27,11 @@ def _collective(name: str, summary: str) -> Entry:
     return Entry(target=f"mi300bench.probes.collective:{name}", method=1, needs="torch", summary=summary, ranks=2)
 
 
+def _jax(name: str, summary: str, *, ranks: int = 1) -> Entry:
+    module = "jax_collective" if ranks > 1 else "jax_compute"
+    return Entry(target=f"mi300bench.probes.{module}:{name}", method=1, needs="jax", summary=summary, ranks=ranks)
+
+
 CATALOG = {
     "memory.read": _memory("Read", "Sum one array."),
     "memory.write": _memory("Write", "Fill one array."),
@@ -61,6 +66,14 @@ CATALOG = {
         summary="An all-reduce beside matrix products: how much each slows.",
         ranks=2,
     ),
+    "jax.gemm": _jax("Gemm", "C[M,N] = A[M,K] B[K,N] as XLA compiles it; K is the reduction."),
+    "jax.memory.scale": _jax("Scale", "Read one array, write its multiple, as XLA compiles it."),
+    "jax.memory.add": _jax("Add", "Read two arrays, write their sum, as XLA compiles it."),
+    "jax.memory.triad": _jax("Triad", "Read two arrays, write one plus a multiple of the other, as XLA compiles it."),
+    "jax.collective.all_reduce": _jax("AllReduce", "Sum over the devices of a mesh, on every device.", ranks=2),
+    "jax.collective.all_gather": _jax("AllGather", "Every device's part, on every device of a mesh.", ranks=2),
+    "jax.collective.reduce_scatter": _jax("ReduceScatter", "Sum over the devices of a mesh, each keeps its part.", ranks=2),
+    "jax.collective.all_to_all": _jax("AllToAll", "Each device of a mesh sends a part to each.", ranks=2),
     "zaya1.backward": Entry(
         target="mi300bench_training.zaya1.measure:Backward",
         method=2,

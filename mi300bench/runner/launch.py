@@ -56,18 +56,32 @@ def _command(world: World, launcher: str, socket_path: Path, limit_s: float) -> 
     options = [
         f"--socket={socket_path}",
         f"--device={world.device}",
-        f"--ranks={world.ranks}",
+        f"--ranks={processes(world)}",
+        f"--framework={world.framework}",
         f"--threads={world.threads}",
         f"--limit={limit_s}",
     ]
     if launcher:
         return [*shlex.split(launcher), sys.executable, *module, *options, f"--launcher={launcher}"]
-    if world.ranks == 1:
+    if processes(world) == 1:
         return [sys.executable, *module, *options]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval=0.1"]
     # Its own folder for logs, which else stays behind in the temporary folder when the launcher is ended.
     logs = f"--log-dir={socket_path.parent / 'elastic'}"
     return [*torchrun, logs, f"--nproc-per-node={world.ranks}", *module, *options, "--launcher=torchrun"]
+
+
+def processes(world: World) -> int:
+    """Return how many processes a world has: one a rank under torch, one for all devices under JAX."""
+    return 1 if world.framework == "jax" else world.ranks
+
+
+def _devices(world: World) -> dict[str, str]:
+    """Return what gives JAX as many devices as the world has ranks: on a CPU virtual ones."""
+    if world.framework != "jax" or world.device != "cpu":
+        return {}
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={world.ranks}"
+    return {"XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"}
 
 
 class _Rank:
@@ -116,7 +130,7 @@ class ProcessWorker:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env={**os.environ, **threads, **_meeting_place(launcher), **environment},
+                    env={**os.environ, **threads, **_meeting_place(launcher), **_devices(world), **environment},
                     start_new_session=True,
                 )
             except (OSError, ValueError) as cause:

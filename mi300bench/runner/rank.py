@@ -35,7 +35,7 @@ class Rank:
         """Return the record of `point`; run, node and origin are the session's to fill in."""
         module, name = point.target.split(":")
         probe_class: type[AbstractProbe] = getattr(importlib.import_module(module), name)
-        probe = probe_class(point.params, Place(rank=self.group.rank, ranks=self.group.ranks, device=self.device))
+        probe = probe_class(point.params, Place(rank=self.group.rank, ranks=point.world.ranks, device=self.device))
         reading = measure(probe, self.device, point.stop, self.group)
         work = probe.work()
         return Measurement(
@@ -53,12 +53,12 @@ class Rank:
             calls_per_sample=reading.calls_per_sample,
             work=work,
             series=reading.series,
-            conditions=self._conditions(reading),
+            conditions=self._conditions(reading, point),
             doubts=self._doubts(point, probe, reading, work),
             device=self.device.name,
         )
 
-    def _conditions(self, reading: Reading) -> dict[str, Scalar]:
+    def _conditions(self, reading: Reading, point: Point) -> dict[str, Scalar]:
         told = {
             name: "/".join(f"{moment.get(name, 0):.6g}" for moment in reading.readings)
             for name in ("clock_hz", "power_w", "temperature_c")
@@ -68,7 +68,7 @@ class Rank:
         return {
             **self.device.conditions(),
             **told,
-            "backend": self.device.backend if self.group.ranks > 1 else "",
+            "backend": self.device.backend if point.world.ranks > 1 else "",
             "flush_bytes": self.device.flush_bytes,
             "hosts": self._hosts,
             "launcher": self._launcher,

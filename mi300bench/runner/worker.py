@@ -17,7 +17,7 @@ import traceback
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from mi300bench.device.open import found_kind, open_torch_device
+from mi300bench.device.open import found_kind, open_device
 from mi300bench.errors import Mi300benchError
 from mi300bench.runner.rank import Rank, join_world
 from mi300bench.schema.codec import encode
@@ -81,7 +81,7 @@ def node_facts(device: Any) -> Message:
         "compute_units": device.compute_units,
         "memory_bytes": device.memory_bytes,
         "cache_bytes": device.cache_bytes,
-        "kind": found_kind(),
+        "kind": found_kind() if device.torch_name else device.kind,
         "conditions": device.conditions(),
         "readings": device.readings(),
         "doubts": [str(doubt) for doubt in device.doubts()],
@@ -139,13 +139,14 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--limit", type=float, default=300.0)
     parser.add_argument("--launcher", default="")
+    parser.add_argument("--framework", default="torch")
     options = parser.parse_args(arguments)
     take_place_from_slurm()
     line = Line(options.socket)
     number = int(os.environ.get("RANK", "0"))
     line.say({"hello": number, "pid": os.getpid(), "host": socket.gethostname()})
     try:
-        device = open_torch_device(options.device, threads=options.threads)
+        device = open_device(options.device, framework=options.framework, threads=options.threads)
         group = join_world(device, ranks=options.ranks, limit_s=options.limit)
         if group.ranks != options.ranks:
             raise Mi300benchError(

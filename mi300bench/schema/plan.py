@@ -32,7 +32,10 @@ class Point:
     @property
     def key(self) -> str:
         """Identify the point across runs: same probe, method, parameters, environment and world."""
-        return short_hash([self.probe, self.method, dict(self.params), dict(self.environment), asdict(self.world)])
+        world = asdict(self.world)
+        if world["framework"] == "torch":  # what records from before there was another say
+            del world["framework"]
+        return short_hash([self.probe, self.method, dict(self.params), dict(self.environment), world])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,11 +51,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Who takes part: the device kind, the ranks and, on a CPU, the threads of each rank."""
+    """Who takes part: the device kind, the ranks and, on a CPU, the threads of each rank.
+
+    Under torch a rank is a process; under JAX one process has all devices, and ranks counts those.
+    """
 
     device: str = "cpu"
     ranks: int = 1
     threads: int = 0
+    framework: str = "torch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

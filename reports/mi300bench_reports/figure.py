@@ -5,6 +5,7 @@ parsed as mathematics, and nothing in the output depends on the clock.
 """
 
 import io
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -102,6 +103,19 @@ def curves(
         axes.legend(fontsize=9)
 
     return _draw((7.2, 3.6), alt, paint)
+
+
+def losses(lines: Sequence[Line], *, alt: str) -> str:
+    """Return loss by step, a line a run."""
+
+    def paint(_figure: Any, axes: Any) -> None:
+        for line, colour in zip(lines, itertools.cycle(COLOURS), strict=False):
+            axes.plot(line.x, line.y, color=colour, linewidth=1.2, label=short(line.label))
+        axes.set_xlabel("step")
+        axes.set_ylabel("loss")
+        axes.legend(fontsize=8)
+
+    return _draw((7.5, 3.2), alt, paint)
 
 
 def _binary(size: float, _position: int) -> str:

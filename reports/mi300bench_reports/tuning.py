@@ -18,6 +18,8 @@ from mi300bench_reports import figure
 from mi300bench_reports.page import Section, Table, Verdict, passes_of
 
 BUCKET = "ddp.bucket_cap_mb"
+# So many runs share the chart of losses.
+MOST_CURVES = 6
 
 
 def _range(interval: Interval) -> str:
@@ -209,4 +211,19 @@ def training_runs(records: Sequence[Measurement]) -> Section | None:
              f"{losses[0]:.4f} to {losses[-1]:.4f}", f"{held_out:.4f}" if isinstance(held_out, float) else str(held_out), record.id)
         )  # fmt: skip
     columns = ("run", "preset", "steps", "ranks", "step", "loss", "held-out loss", "record")
-    return Section(anchor="training", title="Training runs", table=Table(columns=columns, rows=tuple(rows)))
+    curves = [
+        figure.Line(
+            label=f"{record.probe} {record.params.get('preset')} {record.id}",
+            x=tuple(range(1, len(record.series["loss"]) + 1)),
+            y=tuple(float(value) for value in record.series["loss"]),
+        )
+        for record in runs[-MOST_CURVES:]
+        if record.series.get("loss")
+    ]
+    return Section(
+        anchor="training",
+        title="Training runs",
+        sentences=("Loss by step of the newest runs, as trained; held-out loss is on rows that no run learned from.",),
+        chart=figure.losses(curves, alt="Training loss by step") if curves else "",
+        table=Table(columns=columns, rows=tuple(rows)),
+    )

@@ -104,7 +104,7 @@ def test_every_command_and_every_option_has_help() -> None:
         (["train", "zaya1", "--steps", "0"], 2, "steps=0"),
         (["train", "zaya1", "--config", "none.toml"], 2, "none.toml"),
         (["autotune", "zaya1", "--only", "magic", "--device", "cpu"], 2, "magic"),
-        (["autotune", "zaya1", "--memory-limit", "0", "--device", "cpu"], 2, "hold no model"),
+        (["autotune", "zaya1", "--memory-limit", "0", "--device", "cpu"], 2, "no whole positive number"),
         (["autotune", "zaya1", "--param-tolerance", "2", "--device", "cpu"], 2, "tolerance"),
         (["gemm-sweep", "--budget", "5s", "--m", "64", "--n", "64", "--k", "64", "--device", "cpu"], 2, "no search"),
         (["explain", "none.toml"], 2, "none.toml"),

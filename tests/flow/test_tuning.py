@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mi300bench.errors import PlanError, RecordError
-from mi300bench.flow import trainers, tuning
+from mi300bench.flow import fitting, trainers, tuning
 from mi300bench.flow.autotune import needed_points
 from mi300bench.flow.job import Job
 from mi300bench.flow.settings import Settings
@@ -113,12 +113,48 @@ def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(
     assert "no candidate fits into 976.6 KiB" in str(caught.value) and "--memory-limit" in caught.value.hint
 
 
+def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fits(
+    monkeypatch, job: Job, records, timeline, make_record
+) -> None:
+    from mi300bench.flow.measure import Measured
+    from mi300bench.runner.session import Tally
+
+    small = next(layout for layout in job.layouts() if layout.micro_batch == 1)
+    chunk = timeline(stretch=0.5, **{"compute.loss_chunk": 256})
+    found = [*records, timeline(small, stretch=0.6), chunk]
+    need = trainers.module("zaya1", "memory").need
+    default_need = need(job.config, ranks=2, load=2.0).peak_bytes
+    limit = 1.3 * default_need
+    measured: list[dict] = []
+
+    def scripted(plan, settings) -> Measured:
+        (point,) = plan.points
+        measured.append(dict(point.params))
+        held = 2 * limit if point.params.get("compute.loss_chunk") else 0.9 * limit
+        series = {"peak_bytes": (default_need,), "held_before_bytes": (0.0,), "held_bytes": (held,), "expert_load": (2.0,)}
+        record = make_record("zaya1.memory", params=dict(point.params), world=point.world, series=series, point=point.key)
+        return Measured(run="r", path=Path("r"), records=(record,), tally=Tally())
+
+    monkeypatch.setattr(tuning, "measure", scripted)
+    tight = replace(job, memory_limit=limit)
+    own = {"peak_bytes": (default_need,), "held_before_bytes": (0.0,), "held_bytes": (default_need,), "expert_load": (2.0,)}
+    found.append(make_record("zaya1.memory", params=job.params(job.layout), world=WORLD, series=own, id="default's"))
+    space = space_of(tight, found)
+    ranked, best = search(space)
+    assert "loss_chunk" in best.changed and space.memory.is_near(best)
+    space, ranked, best, taken = tuning.prove_memory(tight, space, ranked, best, Settings())
+    assert measured and measured[0]["compute.loss_chunk"] == 256 and len(taken) == len(measured)
+    assert best.label in space.memory.proven and "loss_chunk" not in best.changed
+
+
 def test_the_memory_of_a_process_corrects_the_model(make_record, job: Job, records) -> None:
     need = trainers.module("zaya1", "memory").need(job.config, ranks=2, load=2.0).peak_bytes
     series = {"peak_bytes": (need,), "held_before_bytes": (1e8,), "held_bytes": (1e8 + 1.5 * need,), "expert_load": (2.0,)}
     record = make_record("zaya1.memory", params=job.params(job.layout), world=WORLD, series=series)
     space = space_of(job, [*records, record])
-    assert space.memory.overhead == pytest.approx(1.5) and space.memory.held(space.default) == pytest.approx(1e8 + 1.5 * need)
+    assert space.memory.overhead == pytest.approx(1.5) and space.memory.held(space.default) == pytest.approx(
+        1e8 + fitting.MARGIN * 1.5 * need
+    )
     assert not space.memory.doubts() and space_of(job, records).memory.doubts()
 
 
@@ -163,6 +199,42 @@ def test_one_rank_has_no_buckets_and_all_other_knobs(job: Job, timeline) -> None
     assert "ddp.bucket_cap_mb" not in tuned.config.choices and "compute.experts" in tuned.config.choices
 
 
+def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(monkeypatch, job: Job, make_record) -> None:
+    from mi300bench.flow.measure import Measured
+    from mi300bench.runner.session import Tally
+    from mi300bench.tune.search import Side
+    from mi300bench.tune.space import Candidate, Option
+
+    runs = []
+    seconds = {0: [1.25, 1.11, 1.13, 1.12, 1.11, 1.12], 1: [1.0, 0.97, 1.0, 0.99, 1.0, 0.98]}
+
+    def scripted(plan, settings) -> Measured:
+        start = 3 * len(runs)
+        runs.append(plan)
+        records = tuple(
+            make_record(
+                "zaya1.step", params=dict(point.params), samples=(seconds[side][start + number],) * 3, pass_index=number,
+                point=point.key, world=point.world, work=Work(flop=1e9), id=f"{side}-{start + number}",
+            )
+            for side, point in enumerate(plan.points)
+            for number in range(3)
+        )  # fmt: skip
+        return Measured(run="r", path=Path("r"), records=records, tally=Tally())
+
+    monkeypatch.setattr(tuning, "measure", scripted)
+    knob = Candidate(options={"experts": Option()})
+    wanted = [Side(candidate=knob), Side(candidate=knob.with_option("experts", Option(keys={"compute.experts": "loop"})))]
+    said: list[str] = []
+    found = tuning.confirm(job, wanted, 1.0, Settings(say=said.append))
+    assert len(runs) == 2 and "adding as many" in said[0]
+    assert found.decision is not None and found.decision.rounds == 6 and found.decision.pick == 1
+    assert len(found.evidence[1]) == 6
+    # A clear answer needs no more.
+    runs.clear()
+    seconds[0] = [1.5, 1.51, 1.49]
+    assert tuning.confirm(job, wanted, 1.0, Settings()).decision.rounds == 3 and len(runs) == 1
+
+
 def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
     def left(seconds: float) -> Settings:
         monkeypatch.setattr(Settings, "remaining_s", lambda self: seconds)
@@ -178,7 +250,7 @@ def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
 @pytest.mark.torch
 def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "mi300bench", "autotune", "zaya1", "--preset", "tiny", "--device", "cpu", "--budget", "90s",
+        [sys.executable, "-m", "mi300bench", "autotune", "zaya1", "--preset", "tiny", "--device", "cpu", "--budget", "60s",
          "--node", "n1"],
         cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip

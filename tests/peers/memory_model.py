@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from mi300bench.flow import plans
+from mi300bench.flow.fitting import MARGIN
 from mi300bench.flow.measure import measure
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.world import world
@@ -25,7 +26,7 @@ from mi300bench.units import MIB
 from mi300bench_training.zaya1 import memory
 from mi300bench_training.zaya1.config import from_params
 
-SEED, CONFIGURATIONS = 20_261_201, 10
+SEED, CONFIGURATIONS = 20_261_203, 10
 ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 # (limit in MiB, what else is set)
@@ -83,31 +84,38 @@ def child(limit_bytes: int, keys: dict) -> None:
         probe.call()
 
 
-def overhead() -> float:
-    """Return what a process of the default config holds over its tensors, measured as the tuner does."""
-    point = plans.point("zaya1.memory", {"preset": "small", "data.seq_len": 128, "data.micro_batch": 4}, world("cpu", 1), stop=ONCE)
+def held_over_tensors(keys: dict) -> float:
+    """Return what a fresh process of a config holds over its tensors, measured as the tuner does."""
+    params = {"preset": "small", "data.seq_len": 128, "data.micro_batch": 4} | keys
+    point = plans.point("zaya1.memory", params, world("cpu", 1), stop=ONCE)
     (record,) = measure(plans.plan("memory", [point], passes=1), Settings(store=Path(tempfile.mkdtemp()), say=print)).records
     return (record.series["held_bytes"][0] - record.series["held_before_bytes"][0]) / record.series["peak_bytes"][0]
 
 
+def allowed(limit_bytes: float, keys: dict, factor: float) -> int:
+    """Return the largest micro-batch that the tuner proposes: by the model, then measured, until one was seen to fit."""
+    base = {"preset": "small", "data.seq_len": 128}
+    needs = {s: memory.need(from_params(base | {"data.micro_batch": s} | keys), ranks=1).peak_bytes for s in MICRO_BATCHES}
+    for size in reversed(MICRO_BATCHES):
+        may_fit = MARGIN * factor * needs[size] <= limit_bytes
+        if may_fit and held_over_tensors({"data.micro_batch": size} | keys) * needs[size] <= limit_bytes:
+            return size
+    return 0
+
+
 def largest() -> None:
-    """Print, for each limit, the largest micro-batch that the model allows and the largest that runs."""
-    factor, base = overhead(), {"preset": "small", "data.seq_len": 128}
+    """Print, for each limit, the largest micro-batch that the tuner proposes and the largest that runs."""
+    factor = held_over_tensors({})
     print(f"a process holds {factor:.2f} times its tensors (default config)", flush=True)
     for limit_mib, keys in LIMITS:
-        needs = {
-            size: factor * memory.need(from_params(base | {"data.micro_batch": size} | keys), ranks=1).peak_bytes
-            for size in MICRO_BATCHES
-        }
-        allowed = max((size for size, need in needs.items() if need <= limit_mib * MIB), default=0)
-        ran = 0
+        proposed, ran = allowed(limit_mib * MIB, keys, factor), 0
         for size in MICRO_BATCHES:
             code = f"from tests.peers.memory_model import child; child({limit_mib * MIB}, {keys | {'data.micro_batch': size}!r})"
             answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
             if answer.returncode != 0:
                 break
             ran = size
-        print(f"limit {limit_mib} MiB {keys}: allowed micro-batch {allowed}, largest that ran {ran}", flush=True)
+        print(f"limit {limit_mib} MiB {keys}: proposed micro-batch {proposed}, largest that ran {ran}", flush=True)
 
 
 if __name__ == "__main__":

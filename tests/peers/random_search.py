@@ -24,7 +24,7 @@ from mi300bench.flow.world import world
 from mi300bench.tune.space import Candidate, combinations
 
 SEEDS, BUDGET_S, ROUNDS = (1, 2, 3), 200.0, 4
-MEASURE_UNTIL = 0.6
+MEASURE_UNTIL = 0.5
 RUN = replace(STEP_STOP, max_seconds=3.0)
 
 

@@ -36,12 +36,18 @@ def params(probe: str) -> list[dict[str, Scalar]]:
         return [{"bytes": 65536, "dtype": "float32", "inflight": n} for n in (1, 2, 3)] + [{"bytes": 4, "dtype": "bfloat16"}]
     if probe.startswith("collective."):
         return [{"bytes": size, "dtype": d} for size in (4, 65536) for d in ("float32", "bfloat16")]
+    if probe == "jax.gemm":
+        base = {"m": 33, "n": 17, "k": 65, "cache": "cold"}
+        return [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float32")]
+    if probe.startswith("jax."):
+        return [{"bytes": 65536, "dtype": dtype} for dtype in ("float32", "bfloat16")]
     return [TRAINING | ({"ddp.bucket_cap_mb": "0.5"} if probe.endswith("step") else {})]
 
 
 def points(ranks: int) -> list[Point]:
     world = World(device="cpu", ranks=ranks, threads=1)
-    chosen = [probe for probe, e in CATALOG.items() if (e.ranks > 1 or probe.startswith("zaya1")) == (ranks > 1)]
+    torch_probes = {probe: e for probe, e in CATALOG.items() if e.needs == "torch"}
+    chosen = [probe for probe, e in torch_probes.items() if (e.ranks > 1 or probe.startswith("zaya1")) == (ranks > 1)]
     return [plans.point(probe, each, world, stop=QUICK) for probe in chosen for each in params(probe)]
 
 
@@ -59,6 +65,26 @@ def test_every_probe_gives_a_right_answer_and_declares_its_work(ranks: int) -> N
             assert record.samples == (tuple(map(max, zip(*record.rank_samples, strict=True))) if ranks > 1 else record.samples)
             assert record.conditions["framework"] == "torch" and record.device
             assert set(record.conditions) <= set(NAMES)
+    finally:
+        worker.close()
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_every_probe_of_jax_runs_in_one_process_with_as_many_devices_as_ranks(ranks: int) -> None:
+    pytest.importorskip("jax")
+    world = World(device="cpu", ranks=ranks, framework="jax")
+    worker = ProcessWorker(world, {})
+    try:
+        for probe, e in CATALOG.items():
+            if e.needs != "jax" or (e.ranks > 1) != (ranks > 1):
+                continue
+            for each in params(probe):
+                record = worker.measure(plans.point(probe, each, world, stop=QUICK))
+                assert record.outcome is Outcome.OK, (probe, each, record.reason)
+                assert record.conditions["framework"] == "jax" and record.conditions["blas"] == "xla"
+                assert record.world.framework == "jax" and not record.rank_samples
+                assert record.work.flop + record.work.bytes_read + record.work.message_bytes > 0
+                assert set(record.conditions) <= set(NAMES)
     finally:
         worker.close()
 

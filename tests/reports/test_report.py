@@ -77,7 +77,7 @@ def test_every_part_is_there(records, config) -> None:
     ]  # fmt: skip
     assert page.verdict is not None and "ddp.bucket_cap_mb" in page.verdict.set_this
     charts = {s.anchor for s in page.sections if s.chart}
-    assert charts == {"timeline", "against", "memory", "products", "collectives-2"}
+    assert charts == {"timeline", "against", "memory", "products", "collectives-2", "training"}
 
 
 def test_an_unknown_peak_is_shown_as_unknown(records) -> None:

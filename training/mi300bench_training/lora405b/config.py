@@ -84,9 +84,13 @@ class MeshConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataConfig:
-    """Batch: `batch` sequences of `seq_len` tokens a step over all devices, in `accumulate` parts."""
+    """Text and batch: `batch` rows of `seq_len` tokens a step over all devices, in `accumulate` parts.
+
+    Without a path CPython's documentation; without a tokenizer (a Hugging Face ``tokenizer.json``) bytes.
+    """
 
     path: str = ""
+    tokenizer: str = ""
     seq_len: int = 128
     batch: int = 8
     accumulate: int = 1
@@ -136,7 +140,10 @@ class OptimizerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
-    """One run, whole. `precision` is that of the frozen weights and activations; adapters and optimizer are float32."""
+    """One run, whole. `precision` is that of the frozen weights and activations; adapters and optimizer are float32.
+
+    `weights` is a folder of Hugging Face safetensors; without one they are drawn. `adapter` is a PEFT folder to start from.
+    """
 
     preset: str
     model: ModelConfig
@@ -146,6 +153,8 @@ class TrainConfig:
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     precision: str = "bfloat16"
+    weights: str = ""
+    adapter: str = ""
     seed: int = 1
     steps: int = 20
 

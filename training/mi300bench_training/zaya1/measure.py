@@ -5,6 +5,7 @@ params: preset, and any key of the trainer's config in dotted form (`data.micro_
 `ddp.bucket_cap_mb` as text (``default``, MiB, or caps joined by commas)
 """
 
+import gc
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, final
@@ -182,7 +183,9 @@ class Memory(AbstractTraining):
                 self.call()
 
         self.held = self.seat.device.held_memory(run)
-        del self.stepper
+        # What the first run leaves must be gone before the allocator is watched: freed later, it would count against the second.
+        del self.stepper, self.loss
+        gc.collect()
         self.peak_bytes = self.seat.device.peak_memory(run)
 
     def series(self, samples: int) -> Series:

@@ -1,0 +1,78 @@
+"""Rows of packed documents: what is learned, what is not, and a cursor that repeats."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mi300bench.errors import PlanError, RecordError
+
+from mi300bench_training.lora405b import data
+from mi300bench_training.lora405b.config import DataConfig
+from mi300bench_training.lora405b.data import END, IGNORED, START, Cursor, Document
+
+
+def test_targets_stay_within_a_document_and_prompts_are_not_learned() -> None:
+    found = data.pack([Document(tokens=[1, 2, 3, 4], prompt=2), Document(tokens=[5, 6, 7, 8])], 8)
+    assert found["tokens"].tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]]
+    assert found["targets"].tolist() == [[IGNORED, 3, 4, IGNORED, 6, 7, 8, IGNORED]]
+    assert found["documents"].tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]]
+
+
+def test_a_document_over_the_end_of_a_row_goes_on_in_the_next() -> None:
+    found = data.pack([Document(tokens=[1, 2, 3]), Document(tokens=[4, 5, 6, 7, 8])], 4)
+    assert found["tokens"].tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    assert found["documents"].tolist() == [[0, 0, 0, 1], [0, 0, 0, 0]]
+    assert found["targets"].tolist() == [[2, 3, IGNORED, 5], [6, 7, 8, IGNORED]]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "ab", "completion": "cd"},
+        {"instruction": "ab", "output": "cd"},
+        {"instruction": "a", "input": "b", "output": "cd"},
+        {"text": "abcd"},
+    ],
+    ids=str,
+)
+def test_every_form_of_instruction_data_is_read(tmp_path: Path, row: dict) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n" + json.dumps(row) + "\n")
+    (found,) = data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))
+    assert found.tokens[0] == START and found.tokens[-1] == END and bytes(found.tokens[-3:-1]) == b"cd"
+    learned = data.pack([found, found], len(found.tokens))["targets"][0]
+    if "text" not in row:
+        assert learned[: found.prompt - 1].tolist() == [IGNORED] * (found.prompt - 1)
+        assert learned[found.prompt - 1] == ord("c")
+
+
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    for text, said in (('{"text": "x"}\n{', ":2 is not JSON"), ('{"question": "x"}', "has neither")):
+        path.write_text(text)
+        with pytest.raises(RecordError, match=said):
+            data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))
+    path.write_text('{"text": "x"}')
+    with pytest.raises(PlanError, match="under one row"):
+        data.load(DataConfig(path=str(path), seq_len=64), vocab=384)
+    with pytest.raises(PlanError, match="vocabulary"):
+        data.Tokenizer("", 100)
+
+
+def test_the_corpus_that_every_python_ships_is_packed_and_a_part_held_out() -> None:
+    corpus = data.load(DataConfig(seq_len=64), vocab=384)
+    assert len(corpus.train["tokens"]) > 3000 and 50 < len(corpus.held_out["tokens"]) < len(corpus.train["tokens"]) / 5
+    assert corpus.train["tokens"].max() <= END and corpus.train["targets"].min() == IGNORED
+
+
+def test_a_cursor_takes_every_row_once_an_epoch_and_repeats() -> None:
+    rows = {"tokens": np.arange(10, dtype=np.int32)[:, None]}
+    cursor, seen = Cursor(), []
+    for _ in range(5):
+        part, cursor = cursor.take(rows, 4, seed=1)
+        seen += part["tokens"][:, 0].tolist()
+    assert sorted(seen[:10]) == list(range(10)) and sorted(seen[10:]) == list(range(10)) and seen[:10] != seen[10:]
+    assert cursor == Cursor(epoch=2, row=0)
+    again, _ = Cursor(epoch=0, row=8).take(rows, 4, seed=1)
+    assert again["tokens"][:, 0].tolist() == seen[8:12]

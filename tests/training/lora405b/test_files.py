@@ -1,0 +1,138 @@
+"""Weights and adapters on disk: as Hugging Face and PEFT keep them, in both directions, and what is damaged is named."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mi300bench.errors import PlanError, RecordError
+
+jax = pytest.importorskip("jax")
+torch = pytest.importorskip("torch")
+peft = pytest.importorskip("peft")
+
+import jax.numpy as jnp  # noqa: E402
+from tests.training.lora405b.test_model import CONFIG, reference, weights_of  # noqa: E402
+
+from mi300bench_training.lora405b import adapters, checkpoint, model, peft_files, sharding, step, weights  # noqa: E402
+from mi300bench_training.lora405b.config import MeshConfig, override_all  # noqa: E402
+from mi300bench_training.lora405b.data import Cursor  # noqa: E402
+
+SPLIT = override_all(CONFIG, {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.batch": 8})
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    return reference()
+
+
+@pytest.fixture(scope="module")
+def trained():
+    drawn = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(1))
+    return jax.device_get(jax.tree.map(lambda x: x + 0.05 * jax.random.normal(jax.random.key(2), x.shape), drawn))
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    return np.random.default_rng(0).integers(0, CONFIG.model.vocab, (2, 24))
+
+
+def logits(frozen, low, tokens):
+    return np.asarray(model.logits(CONFIG, frozen, low, jnp.asarray(tokens)))
+
+
+def test_peft_opens_our_adapter_and_gives_our_logits(theirs, trained, tokens, tmp_path: Path) -> None:
+    import copy
+
+    peft_files.save(tmp_path / "adapter", trained, CONFIG.model, CONFIG.lora)
+    wrapped = peft.PeftModel.from_pretrained(copy.deepcopy(theirs), str(tmp_path / "adapter")).eval()
+    with torch.no_grad():
+        expected = wrapped(torch.tensor(tokens)).logits.numpy()
+    assert np.abs(logits(weights_of(theirs), trained, tokens) - expected).max() < 1e-4
+
+
+def test_we_open_peft_s_adapter_and_give_its_logits(theirs, tokens, tmp_path: Path) -> None:
+    import copy
+
+    lora = peft.LoraConfig(
+        r=4, lora_alpha=12, target_modules=["q_proj", "down_proj"], use_rslora=True, lora_dropout=0.0, bias="none"
+    )
+    torch.manual_seed(3)
+    wrapped = peft.get_peft_model(copy.deepcopy(theirs), lora).eval()
+    for name, parameter in wrapped.named_parameters():
+        if "lora_B" in name:
+            parameter.data.normal_(std=0.05)
+    wrapped.save_pretrained(str(tmp_path / "theirs"))
+    ours = peft_files.load_config(tmp_path / "theirs")
+    assert ours.targets == ("q_proj", "down_proj") and ours.scale == pytest.approx(12 / 2)
+    config = override_all(CONFIG, {f"lora.{name}": getattr(ours, name) for name in ("rank", "alpha", "rslora", "targets")})
+    low = peft_files.load(tmp_path / "theirs", config.model, config.lora)
+    found = np.asarray(model.logits(config, weights_of(theirs), jax.tree.map(jnp.asarray, low), jnp.asarray(tokens)))
+    with torch.no_grad():
+        assert np.abs(found - wrapped(torch.tensor(tokens)).logits.numpy()).max() < 1e-4
+
+
+def test_a_hugging_face_folder_is_read_shard_by_shard_onto_a_mesh(theirs, tokens, tmp_path: Path) -> None:
+    theirs.save_pretrained(str(tmp_path), max_shard_size="200KB")
+    assert (tmp_path / weights.INDEX).exists() and len(list(tmp_path.glob("*.safetensors"))) > 2
+    read = weights.load(tmp_path, SPLIT, sharding.make_mesh(SPLIT.mesh))
+    for one, other in zip(jax.tree.leaves(read), jax.tree.leaves(weights_of(theirs)), strict=True):
+        assert np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_missing_extra_misshapen_and_truncated_tensors_are_named(theirs, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    theirs.save_pretrained(str(tmp_path))
+    path = tmp_path / weights.SINGLE
+    whole = load_file(str(path))
+    mesh = sharding.make_mesh(MeshConfig(), jax.devices()[:1])
+
+    def failing(tensors) -> str:
+        save_file(tensors, str(path))
+        with pytest.raises(RecordError) as caught:
+            weights.load(tmp_path, CONFIG, mesh)
+        return str(caught.value)
+
+    name = "model.layers.2.mlp.up_proj.weight"
+    assert name in failing({key: value for key, value in whole.items() if key != name})
+    assert "belong to nothing" in failing(whole | {"surplus": np.zeros(3, np.float32)})
+    assert f"{name} is [3, 128]" in failing(whole | {name: np.zeros((3, 128), np.float32)})
+    save_file(whole, str(path))
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(RecordError, match="cannot be read"):
+        weights.load(tmp_path, CONFIG, mesh)
+
+
+def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
+    peft_files.save(tmp_path, trained, CONFIG.model, CONFIG.lora)
+    with pytest.raises(RecordError, match="tensors more"):
+        peft_files.load(tmp_path, CONFIG.model, override_all(CONFIG, {"lora.targets": ("q_proj",)}).lora)
+    with pytest.raises(RecordError, match="not"):
+        peft_files.load(tmp_path, CONFIG.model, override_all(CONFIG, {"lora.rank": 4}).lora)
+    (tmp_path / peft_files.CONFIG).write_text(json.dumps({"peft_type": "IA3", "r": 1, "lora_alpha": 1, "target_modules": []}))
+    with pytest.raises(RecordError, match="IA3"):
+        peft_files.load_config(tmp_path)
+
+
+def test_a_checkpoint_comes_back_whole_keeps_the_last_few_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    state = jax.device_get(step.new_state(CONFIG, jax.random.key(4)))
+    for number in (1, 2, 3, 4):
+        state["step"] = np.int32(number)
+        checkpoint.save(tmp_path, CONFIG, state, cursor=Cursor(row=number), losses=[1.0] * number, seconds=[0.1] * number)
+    assert [path.name for path in checkpoint.found(tmp_path)] == ["step-00000002", "step-00000003", "step-00000004"]
+    fresh = jax.device_get(step.new_state(CONFIG, jax.random.key(9)))
+    saved = checkpoint.load(tmp_path, CONFIG, fresh)
+    assert saved is not None and saved.cursor == Cursor(row=4) and len(saved.losses) == 4
+    assert jax.tree.structure(saved.state["optimizer"]) == jax.tree.structure(state["optimizer"])
+    for one, other in zip(jax.tree.leaves(saved.state), jax.tree.leaves(state), strict=True):
+        assert np.array_equal(one, other)
+    with pytest.raises(PlanError, match="seed"):
+        checkpoint.load(tmp_path, override_all(CONFIG, {"seed": 7}), fresh)
+    # Another mesh goes on from it.
+    assert checkpoint.load(tmp_path, override_all(CONFIG, {"mesh.mp": 2}), fresh) is not None
+    damaged = tmp_path / "step-00000004" / checkpoint.OPTIMIZER
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    with pytest.raises(RecordError) as caught:
+        checkpoint.load(tmp_path, CONFIG, fresh)
+    assert "optimizer.safetensors is damaged" in str(caught.value) and "continues from step-00000003" in caught.value.hint

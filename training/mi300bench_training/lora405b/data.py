@@ -1,0 +1,184 @@
+"""Text into rows: instructions or plain documents, tokens, rows packed with several documents, a cursor that can be saved.
+
+A row holds `seq_len` tokens of one or more documents. A token's target is the next token of its own document; the tokens of a
+prompt and the last token of a document have none. A document that does not fit goes on in the next row, as a new one.
+
+Files: ``.jsonl`` with prompt and completion (or instruction, input and output, as Alpaca has them; or text alone), anything
+else is plain text. Without a path: CPython's documentation of its language, which every CPython ships.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mi300bench.errors import NodeError, PlanError, RecordError
+from numpy.typing import NDArray
+
+from mi300bench_training.lora405b.config import DataConfig
+
+IGNORED = -1  # a target that does not count
+BYTES, START, END = 256, 256, 257  # the built-in tokenizer: a byte a token, and two marks
+HELD_OUT_ONE_IN = 20
+Rows = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Tokens, of which the first `prompt` are given and not learned."""
+
+    tokens: list[int]
+    prompt: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """Packed rows [rows, seq_len] to train on and held out: tokens, targets, documents."""
+
+    train: dict[str, Rows]
+    held_out: dict[str, Rows]
+    source: str
+
+
+class Tokenizer:
+    """Text to tokens: by bytes, or by a Hugging Face ``tokenizer.json``."""
+
+    def __init__(self, path: str, vocab: int) -> None:
+        self.path = path
+        self.inner: Any = None
+        if path:
+            try:
+                from tokenizers import Tokenizer as Loaded
+            except ImportError as cause:
+                raise NodeError("the package tokenizers is not installed", hint="pip install tokenizers") from cause
+            try:
+                self.inner = Loaded.from_file(path)
+            except Exception as cause:  # the library raises bare exceptions of its own
+                raise PlanError(f"{path} is no tokenizer: {cause}", hint="a tokenizer.json as Hugging Face writes it") from cause
+        needed = self.inner.get_vocab_size() if self.inner else END + 1
+        if needed > vocab:
+            raise PlanError(
+                f"the tokenizer has {needed} tokens, the model's vocabulary {vocab}", hint="another --tokenizer or --preset"
+            )
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of `text`."""
+        return list(self.inner.encode(text, add_special_tokens=False).ids) if self.inner else list(text.encode())
+
+    def ends(self, tokens: list[int]) -> list[int]:
+        """Return the tokens of a whole document with the marks of its start and end, where the tokenizer has them."""
+        return tokens if self.inner else [START, *tokens, END]
+
+
+def _pair(row: dict[str, Any]) -> tuple[str, str] | None:
+    """Return prompt and answer of one line of instruction data; None where it has neither form."""
+    if isinstance(row.get("text"), str):
+        return "", row["text"]
+    if isinstance(row.get("prompt"), str) and isinstance(row.get("completion"), str):
+        return row["prompt"], row["completion"]
+    if isinstance(row.get("instruction"), str) and isinstance(row.get("output"), str):
+        given = f"\n\n{row['input']}" if row.get("input") else ""
+        return f"{row['instruction']}{given}\n\n", row["output"]
+    return None
+
+
+def _read(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (prompt, answer) of a file; `RecordError` names the line that cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise PlanError(f"{path} cannot be read as text: {cause}", hint="UTF-8 text or JSON lines") from cause
+    if path.suffix != ".jsonl":
+        yield "", text
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as cause:
+            raise RecordError(f"{path}:{number} is not JSON: {cause}", hint="one JSON object a line") from cause
+        pair = _pair(row) if isinstance(row, dict) else None
+        if pair is None:
+            raise RecordError(
+                f"{path}:{number} has neither prompt and completion, instruction and output, nor text",
+                hint="rename its keys to one of these forms",
+            )
+        yield pair
+
+
+def documents(config: DataConfig, tokenizer: Tokenizer) -> list[Document]:
+    """Return the documents of a path (a file, or all files of a folder), or of CPython's documentation."""
+    if not config.path:
+        from pydoc_data import topics
+
+        pairs: list[tuple[str, str]] = [("", text) for _, text in sorted(topics.topics.items())]
+    else:
+        root = Path(config.path)
+        files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
+        pairs = [pair for file in files for pair in _read(file)]
+    found = []
+    for prompt, answer in pairs:
+        given = tokenizer.encode(prompt) if prompt else []
+        whole = tokenizer.ends(given + tokenizer.encode(answer))
+        found.append(Document(tokens=whole, prompt=len(given) + (len(whole) > 0 and bool(given) and not tokenizer.inner)))
+    return [document for document in found if len(document.tokens) > 1]
+
+
+def pack(found: list[Document], seq_len: int) -> dict[str, Rows]:
+    """Return rows of tokens, targets and document numbers (0, 1, ... within a row); the last, partial row is left out."""
+    tokens: list[int] = []
+    targets: list[int] = []
+    starts: list[int] = []
+    for document in found:
+        starts.append(len(tokens))
+        tokens += document.tokens
+        learned = [IGNORED if place + 1 < document.prompt else token for place, token in enumerate(document.tokens[1:])]
+        targets += [*learned, IGNORED]
+    rows = len(tokens) // seq_len
+    if not rows:
+        raise PlanError(f"the text has {len(tokens)} tokens, under one row of {seq_len}", hint="more text, or a smaller --seq-len")
+    mark = np.zeros(len(tokens), np.int32)
+    mark[starts] = 1
+    shape = (rows, seq_len)
+    numbers = np.cumsum(mark[: rows * seq_len].reshape(shape), axis=1, dtype=np.int32)
+    return {
+        "tokens": np.array(tokens[: rows * seq_len], np.int32).reshape(shape),
+        "targets": np.array(targets[: rows * seq_len], np.int32).reshape(shape),
+        "documents": numbers - numbers[:, :1],
+    }
+
+
+def load(config: DataConfig, *, vocab: int) -> Corpus:
+    """Return the packed corpus, every twentieth document held out."""
+    found = documents(config, Tokenizer(config.tokenizer, vocab))
+    held = found[::HELD_OUT_ONE_IN] if len(found) >= HELD_OUT_ONE_IN else found[-1:]
+    kept = [document for document in found if document not in held] or found
+    return Corpus(
+        train=pack(kept, config.seq_len),
+        held_out=pack(held, config.seq_len),
+        source=config.path or "CPython's documentation",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Where in the text a run is: the epoch, and how many rows of it are done."""
+
+    epoch: int = 0
+    row: int = 0
+
+    def take(self, rows: dict[str, Rows], count: int, seed: int) -> tuple[dict[str, Rows], "Cursor"]:
+        """Return the next `count` rows and the cursor behind them. Each epoch has an order of its own, drawn by seed."""
+        total, epoch, place = len(rows["tokens"]), self.epoch, self.row
+        chosen: list[int] = []
+        while len(chosen) < count:
+            order = np.random.default_rng([seed, epoch]).permutation(total)
+            some = order[place : place + count - len(chosen)]
+            chosen += some.tolist()
+            place += len(some)
+            if place == total:
+                epoch, place = epoch + 1, 0
+        return {name: value[chosen] for name, value in rows.items()}, Cursor(epoch=epoch, row=place)

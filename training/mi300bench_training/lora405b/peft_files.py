@@ -1,0 +1,122 @@
+"""Adapters as PEFT keeps them: ``adapter_config.json`` and ``adapter_model.safetensors``, which PEFT itself opens.
+
+PEFT's matrices are turned: its A is [rank, in] and its B [out, rank], one pair a layer; ours are [in, rank] and [rank, out], layers
+stacked.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mi300bench.errors import RecordError
+from numpy.typing import NDArray
+
+from mi300bench_training.lora405b import shapes
+from mi300bench_training.lora405b.config import LoraConfig, ModelConfig
+
+Tree = dict[str, Any]
+CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
+PLACES = {name: f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "o_proj")} | {
+    name: f"mlp.{name}" for name in ("gate_proj", "up_proj", "down_proj")
+}
+PARTS = {"a": "lora_A", "b": "lora_B"}
+
+
+def names(model: ModelConfig, target: str, part: str) -> list[str]:
+    """Return PEFT's name of each matrix of a target, by layer; the head has one."""
+    if target == "lm_head":
+        return [f"base_model.model.lm_head.{PARTS[part]}.weight"]
+    return [f"base_model.model.model.layers.{i}.{PLACES[target]}.{PARTS[part]}.weight" for i in range(model.layers)]
+
+
+def to_peft(adapters: Tree, model: ModelConfig, lora: LoraConfig) -> dict[str, NDArray[np.float32]]:
+    """Return adapters by PEFT's names."""
+    found: dict[str, NDArray[np.float32]] = {}
+    for target in lora.targets:
+        pair = adapters["lm_head"] if target == "lm_head" else adapters["layers"][target]
+        for part in PARTS:
+            matrices = np.asarray(pair[part], np.float32)
+            stacked = matrices[None] if target == "lm_head" else matrices
+            for name, matrix in zip(names(model, target, part), stacked, strict=True):
+                found[name] = np.ascontiguousarray(matrix.T)
+    return found
+
+
+def save(folder: Path, adapters: Tree, model: ModelConfig, lora: LoraConfig, *, base: str = "") -> None:
+    """Write adapters so that ``PeftModel.from_pretrained(model, folder)`` reads them."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "r": lora.rank,
+        "lora_alpha": lora.alpha,
+        "lora_dropout": lora.dropout,
+        "use_rslora": lora.rslora,
+        "target_modules": list(lora.targets),
+        "bias": "none",
+        "inference_mode": True,
+    }
+    save_file(to_peft(adapters, model, lora), str(folder / TENSORS), metadata={"format": "pt"})
+    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
+
+
+def load_config(folder: Path) -> LoraConfig:
+    """Return the adapter settings of a PEFT folder; `RecordError` where they are none or of a kind that is not kept here."""
+    path = folder / CONFIG
+    try:
+        table = json.loads(path.read_text())
+        targets = table["target_modules"]
+        known = {"peft_type": "LORA", "bias": "none"}
+        for key, value in known.items():
+            if table.get(key, value) != value:
+                raise RecordError(f"{path}: {key} is {table[key]!r}, only {value!r} can be read", hint="another adapter")
+        return LoraConfig(
+            rank=table["r"],
+            alpha=float(table["lora_alpha"]),
+            dropout=float(table.get("lora_dropout", 0.0)),
+            rslora=bool(table.get("use_rslora", False)),
+            targets=tuple(sorted(targets, key=list((*PLACES, "lm_head")).index)),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as cause:
+        raise RecordError(
+            f"{path} is no PEFT adapter config: {cause}", hint="a folder that PEFT's save_pretrained wrote"
+        ) from cause
+
+
+def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
+    """Return the adapters of a PEFT folder; `RecordError` names the tensor that is missing, extra or misshapen."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path = folder / TENSORS
+    try:
+        found = load_file(str(path))
+    except (OSError, SafetensorError) as cause:
+        raise RecordError(
+            f"{path} cannot be read: {cause}", hint="restore it from a copy; a truncated file is not whole"
+        ) from cause
+    tree: Tree = {"layers": {}}
+    for parameter in shapes.adapters(model, lora):
+        *place, target, part = parameter.name.split(".")
+        wanted = names(model, target, part)
+        missing = [name for name in wanted if name not in found]
+        if missing:
+            raise RecordError(f"{path} lacks {missing[0]}", hint="an adapter of the same model and targets")
+        matrices = [found.pop(name).T for name in wanted]
+        shape = parameter.shape[-2:]
+        for name, matrix in zip(wanted, matrices, strict=True):
+            if matrix.shape != shape:
+                raise RecordError(
+                    f"{path}: {name} is {matrix.T.shape}, not {shape[::-1]}", hint="an adapter of the same model and rank"
+                )
+        holder = tree["layers"] if place else tree
+        holder.setdefault(target, {})[part] = np.stack(matrices).astype(np.float32) if place else matrices[0].astype(np.float32)
+    extra = [name for name in found if re.search(r"lora_[AB]", name)]
+    if extra:
+        raise RecordError(f"{path} has {len(extra)} tensors more, such as {extra[0]}", hint="name its targets in the config")
+    return tree

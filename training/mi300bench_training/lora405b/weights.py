@@ -1,0 +1,127 @@
+"""Frozen weights from Hugging Face safetensors, a shard of a device at a time, so that host memory never holds the model.
+
+`model.safetensors.index.json` says which file has which tensor; files are memory-mapped, and each device's part is cut out of
+them when JAX asks for it. Hugging Face's matrices are [out, in], ours [in, out], layers stacked.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from mi300bench.errors import RecordError
+
+from mi300bench_training.lora405b import model as llama
+from mi300bench_training.lora405b import sharding
+from mi300bench_training.lora405b.config import TrainConfig
+from mi300bench_training.lora405b.peft_files import PLACES
+
+INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+NORMS = {"attention_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}
+WHOLE = {"embed": "model.embed_tokens.weight", "norm": "model.norm.weight", "lm_head": "lm_head.weight"}
+TURNED = (*PLACES, "lm_head")
+
+
+class Files:
+    """The tensors of a folder by name, opened when they are first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.opened: dict[Path, Any] = {}
+        index = folder / INDEX
+        try:
+            if index.exists():
+                self.place = {name: folder / file for name, file in json.loads(index.read_text())["weight_map"].items()}
+            else:
+                self.place = dict.fromkeys(self._open(folder / SINGLE).keys(), folder / SINGLE)
+        except (OSError, ValueError, KeyError) as cause:
+            raise RecordError(
+                f"{folder} has no readable {INDEX} or {SINGLE}: {cause}", hint="a folder as Hugging Face keeps it"
+            ) from cause
+
+    def _open(self, path: Path) -> Any:
+        from safetensors import SafetensorError, safe_open
+
+        if path not in self.opened:
+            try:
+                self.opened[path] = safe_open(str(path), framework="flax")
+            except (OSError, SafetensorError) as cause:
+                raise RecordError(f"{path} cannot be read: {cause}", hint="restore it; a truncated file is not whole") from cause
+        return self.opened[path]
+
+    def piece(self, name: str) -> Any:
+        """Return a tensor's slice object, which reads only what is cut out of it."""
+        if name not in self.place:
+            raise RecordError(f"{self.folder} lacks the tensor {name}", hint="a checkpoint of the same model")
+        return self._open(self.place[name]).get_slice(name)
+
+
+def file_names(config: TrainConfig, path: str) -> list[str]:
+    """Return Hugging Face's names of what lies stacked, or alone, at a path of our tree."""
+    name = path.removeprefix("layers.")
+    if not path.startswith("layers."):
+        return [WHOLE[name]]
+    inner = PLACES.get(name) or NORMS[name]
+    return [f"model.layers.{index}.{inner}.weight" for index in range(config.model.layers)]
+
+
+def require_all(files: Files, config: TrainConfig, tree: Any) -> None:
+    """Raise `RecordError` for tensors that are missing, have another shape, or belong to nothing; a tied head is none of them."""
+    wanted: set[str] = set()
+    for keys, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
+        path = sharding.path_of(keys)
+        names = file_names(config, path)
+        wanted.update(names)
+        shape = leaf.shape[1:] if path.startswith("layers.") else leaf.shape
+        expected = list(reversed(shape)) if path.split(".")[-1] in TURNED else list(shape)
+        for name in names:
+            found = list(files.piece(name).get_shape())
+            if found != expected:
+                raise RecordError(
+                    f"{name} is {found}, the {config.preset} model needs {expected}", hint="another --preset or checkpoint"
+                )
+    extra = sorted(set(files.place) - wanted)
+    if extra:
+        raise RecordError(
+            f"{len(extra)} tensors belong to nothing here, such as {extra[0]}", hint="a Llama 3 checkpoint without adapters"
+        )
+
+
+def load(folder: Path, config: TrainConfig, mesh: Mesh) -> Any:
+    """Return the frozen weights on the mesh, each device's part read by itself."""
+    files, tree = Files(folder), llama.empty(config)
+    require_all(files, config, tree)
+    where = sharding.shardings(mesh, tree)
+
+    def one(keys: Any, leaf: jax.ShapeDtypeStruct, spot: Any) -> jax.Array:
+        path = sharding.path_of(keys)
+        return jax.make_array_from_callback(leaf.shape, spot, _reader(files, file_names(config, path), path, leaf.dtype))
+
+    return jax.tree_util.tree_map_with_path(one, tree, where)
+
+
+def _reader(files: Files, names: list[str], path: str, kind: Any) -> Callable[[Any], np.ndarray[Any, Any]]:
+    """Return what reads the part of a tensor that JAX asks for by its slices."""
+    is_stacked, is_turned = path.startswith("layers."), path.split(".")[-1] in TURNED
+
+    def matrix(name: str, index: tuple[slice, ...]) -> Any:
+        piece = files.piece(name)
+        found = piece[index[1], index[0]].T if is_turned else piece[index]
+        return np.asarray(jnp.asarray(found, kind))
+
+    def read(index: tuple[slice, ...]) -> np.ndarray[Any, Any]:
+        if not is_stacked:
+            return np.asarray(matrix(names[0], index))
+        return np.stack([matrix(name, index[1:]) for name in names[index[0]]])
+
+    return read
+
+
+def random_weights(config: TrainConfig, mesh: Mesh) -> Any:
+    """Return drawn weights, made in place on each device."""
+    where = sharding.shardings(mesh, llama.empty(config))
+    return jax.jit(lambda key: llama.draw(config, key), out_shardings=where)(jax.random.key(config.seed))
