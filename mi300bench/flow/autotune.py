@@ -42,28 +42,38 @@ DRAWN_SHAPES = 24
 TIMELINE = Stop(relative_ci=0.02, min_samples=6, max_seconds=15.0, warmup_seconds=0.0, min_warmup_calls=2)
 
 
-def needed_points(job: Job) -> list[Point]:
-    """Return what the choices rest on: memory, timelines, the all-reduce curve, the overlap, products; all ranks busy.
-
-    Points of one world are measured together. Other worlds hold a few layouts and come first; then the default's own curves, and
-    then what each single change does, so that a short budget narrows the search and does not lose a knob whole.
+def stages(job: Job) -> list[tuple[str, list[Point]]]:
+    """Return what the choices rest on, by what is lost with it: without the first stage there is no choice, each later one
+    widens the search. A short budget so narrows it and does not lose what it rests on. All ranks are busy in all of them.
     """
     timeline = f"{job.trainer}.backward"
     others = [layout for layout in job.layouts()[1:] if layout.world != job.world]
     own = [layout for layout in job.layouts()[1:] if layout.world == job.world]
-    return [
-        *(plans.point(timeline, job.params(layout), layout.world, stop=CHANGE) for layout in others),
-        plans.point(f"{job.trainer}.memory", job.params(job.layout), job.world, stop=ONCE),
+    needed = [
         plans.point(timeline, job.params(job.layout), job.world, stop=TIMELINE),
         *(_link_points(job) if job.world.ranks > 1 else []),
+    ]
+    changes = [
+        plans.point(f"{job.trainer}.memory", job.params(job.layout), job.world, stop=ONCE),
         *(plans.point(timeline, job.params(layout), layout.world, stop=CHANGE) for layout in own),
         *(
             plans.point(timeline, job.params(job.layout, **{key: value}), job.world, stop=CHANGE)
             for key, values in wanted_values(job).items()
             for value in values
         ),
-        *(product_points(job) if job.weighs("shapes") else []),
     ]
+    found = [
+        ("the default's own curves", needed),
+        ("other ranks and threads", [plans.point(timeline, job.params(x), x.world, stop=CHANGE) for x in others]),
+        ("single changes", changes),
+        ("shapes", product_points(job) if job.weighs("shapes") else []),
+    ]
+    return [(what, points) for what, points in found if points]
+
+
+def needed_points(job: Job) -> list[Point]:
+    """Return the points of all stages."""
+    return [point for _, points in stages(job) for point in points]
 
 
 def _link_points(job: Job) -> list[Point]:
@@ -131,12 +141,12 @@ def autotune(job: Job, settings: Settings, *, budget_s: float, passes: int | Non
     limited = replace(settings, passes=passes, deadline=start + MEASURE_UNTIL * budget_s)
     records: list[Measurement] = []
     failures: list[str] = []
-    for what, points in (("the choices", needed_points(job)), ("the report", machine_points(job))):
-        settings.say(f"measuring {len(points)} points for {what}, {passes} pass(es)")
+    for number, (what, points) in enumerate([*stages(job), ("the report", machine_points(job))]):
+        settings.say(f"measuring {what}: {len(points)} points, {passes} pass(es)")
         measured = measure(probing(job, points, passes), limited)
         failures += measured.tally.reasons
         records += [record for record in measured.records if record.outcome is Outcome.OK]
-        if what == "the choices":
+        if number == 0:
             only_ok(measured, what="autotune")
     for reason in failures:
         settings.say(f"failed: {reason}")

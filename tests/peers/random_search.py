@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from mi300bench.flow import trainers
-from mi300bench.flow.autotune import needed_points, probing
+from mi300bench.flow.autotune import probing, stages
 from mi300bench.flow.job import Job
-from mi300bench.flow.measure import measure, only_ok
+from mi300bench.flow.measure import measure
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.tuning import STEP_STOP, Space, confirmation, seconds_by_round, space_of, tune
 from mi300bench.flow.world import world
@@ -32,7 +32,8 @@ def ours(job: Job, settings: Settings) -> tuple[Candidate, Space, float]:
     """Return the tuner's pick within the budget, its space, and the seconds it took."""
     start = time.monotonic()
     limited = replace(settings, deadline=start + MEASURE_UNTIL * BUDGET_S)
-    records = only_ok(measure(probing(job, needed_points(job), 1), limited), what="tuner")
+    parts = [measure(probing(job, points, 1), limited) for _, points in stages(job)]
+    records = [record for part in parts for record in part.records if record.outcome == "ok"]
     space = space_of(job, records)
     tuned = tune(job, records, replace(settings, deadline=start + BUDGET_S))
     pick = tuned.sides[tuned.decision.pick].candidate if tuned.decision else space.default
