@@ -16,11 +16,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, with the reason, what this machine cannot run."""
     import importlib.util
 
+    from tests.cluster import slurm
+
     has_torch = importlib.util.find_spec("torch") is not None
     reasons = {
         "torch": "" if has_torch else "torch is not installed",
         "browser": "" if Path(CHROMIUM).exists() else f"there is no {CHROMIUM}",
         "cluster": "" if os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc") else "needs root and iproute2",
+        "slurm": slurm.missing(),
         "device": "" if Path("/dev/kfd").exists() or Path("/dev/nvidia0").exists() else "there is no GPU",
     }
     for item in items:

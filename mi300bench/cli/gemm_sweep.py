@@ -45,7 +45,7 @@ def read_shapes(path: Path) -> list[tuple[int, int, int]]:
 @click.option("--preset", default="small", show_default=True, help="Which preset of --model.")
 @click.option("--micro-batch", type=int, help="Sequences per rank, for --model.")
 @click.option("--layout", default="nn,nt,tn", show_default=True, help="How A and B lie in memory; a model has its own.")
-@click.option("--dtype", default="bf16,fp32", show_default=True, help="Of bf16, fp16, fp32.")
+@click.option("--dtype", default="bf16,fp32", show_default=True, help="Of bf16, fp16, fp32, fp8.")
 @click.option(
     "--cache",
     type=click.Choice(["cold", "hot"]),
@@ -99,6 +99,12 @@ def _study(
     gemms: Sequence[Gemm], *, cache: str, inputs: str, as_json: bool, **shared: Any,
 ) -> None:  # fmt: skip
     """Search within the budget instead of measuring the whole grid; each type gets its share of the time."""
+    given = click.get_current_context().get_parameter_source
+    for name in ("passes", "resume"):
+        if given(name) is click.core.ParameterSource.COMMANDLINE:
+            raise PlanError(
+                f"--{name} has no meaning in a search", hint=f"leave --{name} out, or --budget, which asks for the search"
+            )
     seconds = parse_duration(shared["budget"]) / len(kinds)
     with settings_of(**(shared | {"budget": ""})) as settings:
         for kind in kinds:

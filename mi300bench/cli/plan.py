@@ -65,12 +65,13 @@ def command(
             say(f"{dp},{fsdp},{mp}: {cause}")
     if not configs:
         raise PlanError("no mesh takes this batch", hint="a larger --batch")
-    plans = list(planning.plan_all(trainer, configs))
     if fit:
         best = planning.largest_that_fits(trainer, configs[0], planning.memory_bytes(), say)
-        plans = [best] if best is not None else []
         if best is None:
             raise PlanError("not even one sequence a group fits", hint="more devices, a shorter --seq, --remat full")
+        plans = [best]
+    else:
+        plans = list(planning.plan_all(trainer, configs))
     if store is not None:
         records = [record for record in read_records(store, warn=say) if node in ("", record.node)]
         plans = [_with_curves(plan, records) for plan in plans]

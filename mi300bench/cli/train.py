@@ -40,7 +40,7 @@ from mi300bench.schema.record import Outcome, World
 def command(
     ctx: click.Context, /, *, trainer: str, preset: str, tuned: Path | None, steps: int | None, seed: int | None, data: str,
     ranks: int | None, device: str, checkpoint: Path | None, every: int, resume: bool, keys: tuple[str, ...], describe: bool,
-    node: str,    store: Path, as_json: bool,
+    node: str, store: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Train a reference model: real text, held-out loss, its record in the store. The same under torchrun."""
     if tuned is not None and ctx.get_parameter_source("preset") is click.core.ParameterSource.COMMANDLINE:

@@ -8,7 +8,7 @@ import click
 from mi300bench.cli.autotune import job_of, job_options, print_tuned, raise_for_failures
 from mi300bench.cli.options import measuring_options, settings_of
 from mi300bench.flow import evidence, tuning
-from mi300bench.flow.published import from_published
+from mi300bench.flow.published import from_published, kind_of
 from mi300bench.store.reader import read_records
 
 
@@ -31,7 +31,7 @@ def command(*, published: str, confirm: bool, out: Path, as_json: bool, **option
     and --ranks of that node.
     """
     if published:
-        options, confirm = options | {"device": "cuda" if published.startswith(("h", "b")) else "rocm"}, False
+        options, confirm = options | {"device": kind_of(published)}, False
     job, shared = job_of(options, is_absent=not confirm)
     with settings_of(**shared) as settings:
         if published:

@@ -54,7 +54,7 @@ def stages(job: Job) -> list[tuple[str, list[Point]]]:
         *(_link_points(job) if job.world.ranks > 1 else []),
     ]
     changes = [
-        plans.point(f"{job.trainer}.memory", job.params(job.layout), job.world, stop=ONCE),
+        plans.point(f"{job.trainer}.memory", job.step_params({}), job.world, stop=ONCE),
         *(plans.point(timeline, job.params(layout), layout.world, stop=CHANGE) for layout in own),
         *(
             plans.point(timeline, job.params(job.layout, **{key: value}), job.world, stop=CHANGE)

@@ -121,7 +121,11 @@ def gather(records: Sequence[Measurement], job: Job, wanted: Mapping[str, Sequen
             used += [by_id[identity] for identity in changed.evidence]
     require_comparable(used, what="the step model")
     gemm = _products(records, job)
-    memory = next((r for r in select(records, f"{job.trainer}.memory") if r.world == job.world), None)
+    # Exactly the default's: a pick that an earlier run measured near the limit says nothing of it.
+    whole = job.step_params({})
+    memory = next(
+        (r for r in select(records, f"{job.trainer}.memory", **whole) if r.world == job.world and r.params == whole), None
+    )
     # The fullest expert of each block in the records of the default's timeline.
     loads = [float(v) for i in first.evidence for v in by_id[i].series.get("expert_load", ())]
     return Found(

@@ -1,6 +1,6 @@
 """What products cost on this device, within a budget: the best shape, the rules of thumb, a fit for every other shape.
 
-Half of the time looks for the best shape of the grid; a part walks lines through it, from which the device's own rules
+One share of the time looks for the best shape of the grid; one walks lines through it, from which the device's own rules
 come; the rest measures shapes drawn at random, on which the fit learns and is judged. Every answer is a record.
 """
 
@@ -56,7 +56,6 @@ class Ask:
     cache: str
     inputs: str
     ask: Callable[[Point], Measurement]
-    until: float
 
     def record(self, product: Product, stop: Stop) -> Measurement:
         """Return the record of one product, measured now."""
@@ -138,11 +137,10 @@ def study(
     grid = grid_of(axes, layouts[0])
     if len(grid) < FEWEST_SHAPES:
         raise PlanError(f"a search over {len(grid)} shapes is no search", hint="leave --budget out, or widen --m, --n and --k")
-    begin = time.monotonic()
     opening = [point_of(grid[0], world, dtype=dtype, cache=cache, inputs=inputs, stop=SEARCH_STOP)]
     plan = plans.plan(f"What do {dtype} products cost, and which shape is best?", opening, passes=1)
     with asking(plan, settings) as run:
-        ask = Ask(world=world, dtype=dtype, cache=cache, inputs=inputs, ask=run.ask, until=begin + budget_s)
+        ask = Ask(world=world, dtype=dtype, cache=cache, inputs=inputs, ask=run.ask)
         for product in dict.fromkeys(product for product, _ in products_of(workload)):
             ask.record(product, STUDY_STOP)
         begin = time.monotonic()

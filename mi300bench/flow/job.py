@@ -1,5 +1,6 @@
 """What is tuned: a trainer's config in a world, and what may be changed about it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,7 +8,7 @@ from mi300bench.errors import PlanError
 from mi300bench.flow import trainers
 from mi300bench.flow.world import cores
 from mi300bench.schema.record import Scalar, World
-from mi300bench.tune.zaya1 import KNOBS, Layout, layouts
+from mi300bench.tune.zaya1 import ACCUMULATE, KNOBS, RANKS, THREADS, Layout, layouts
 
 # Two pairs of runs agree by chance too often; three rarely do.
 FEWEST_ROUNDS = 3
@@ -18,7 +19,7 @@ class Job:
     """A trainer's config in a world, how it is confirmed, and what limits the search.
 
     `memory_limit` is bytes a rank, None for no limit known. `may_regroup`: whether ranks and threads may be chosen.
-    `param_tolerance` is relative to the active parameters. `precisions` are to be weighed beside the config's own.
+    `param_tolerance` is relative to the active and to the total parameters. `precisions` are to be weighed beside the config's own.
     `only` names the knobs to weigh, all where it is empty.
     """
 
@@ -45,7 +46,7 @@ class Job:
             raise PlanError(f"there is no knob {unknown[0]!r}", hint=f"--only with some of {', '.join(KNOBS)}")
         if not 0 < self.param_tolerance < 0.5:
             raise PlanError(
-                f"a tolerance of {self.param_tolerance:g} of the active parameters is no tolerance", hint="--param-tolerance 0.02"
+                f"a tolerance of {self.param_tolerance:g} of the parameters is no tolerance", hint="--param-tolerance 0.02"
             )
         if self.memory_limit is not None and self.memory_limit <= 0:
             raise PlanError(f"{self.memory_limit:g} bytes hold no model", hint="--memory-limit 16GiB")
@@ -78,6 +79,12 @@ class Job:
         """Return the parameters of a point that trains one micro-batch of `layout` with other `keys` set."""
         data = self.config.data
         return {"preset": self.config.preset, "data.seq_len": data.seq_len, "data.micro_batch": layout.micro_batch} | keys
+
+    def step_params(self, keys: Mapping[str, Any]) -> dict[str, Scalar]:
+        """Return the parameters of a point that trains whole steps, accumulation included, with `keys` set."""
+        whole = {ACCUMULATE: self.layout.accumulate} | {name: v for name, v in keys.items() if name not in (RANKS, THREADS)}
+        params: dict[str, Scalar] = trainers.module(self.trainer, "config").point_params(self.config, whole)
+        return params
 
     def with_keys(self, keys: dict[str, Any]) -> Any:
         """Return the trainer's config with `keys` set."""

@@ -16,6 +16,7 @@ from mi300bench import stats
 from mi300bench.errors import NodeError, PlanError, ProbeError, RecordError
 from mi300bench.fit.link import LinkModel, fit_link
 from mi300bench.flow import trainers
+from mi300bench.flow.published import LEAST_SHARE, MOST_SHARE
 from mi300bench.hw.facts import find_device
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement
@@ -24,8 +25,6 @@ from mi300bench.tune.mesh import Layers, Mesh, step_of
 from mi300bench.units import ELEMENT_BYTES
 
 DEVICE = "MI300X"
-# Shares of the published peak that a step's products may reach: see flow/published.py.
-SHARES = (0.08, 0.51)
 PLANNERS = ("lora405b",)
 # Without a limit from the caller, so many doublings of the batch are compiled to find the largest that fits.
 MOST_DOUBLINGS = 10
@@ -75,7 +74,7 @@ def seconds_of(found: dict[str, Any], precision: str, devices: int) -> Interval:
     assert device is not None
     peak, busbw = device.facts[precision].value, device.facts["all_reduce_busbw_8"].value
     wire = sum(found["received"].values()) / busbw if devices > 1 else 0.0
-    slow, fast = (found["flop"] / (share * peak) for share in SHARES)
+    slow, fast = (found["flop"] / (share * peak) for share in (LEAST_SHARE, MOST_SHARE))
     low, high = max(fast, wire), slow + wire
     return Interval(low=low, mid=(low * high) ** 0.5, high=high)
 

@@ -31,6 +31,11 @@ LEAST_SHARE, MOST_SHARE = 0.08, 0.51
 LATENCY_S = 46e-6
 # By how much computation and communication slow each other: Primus' constant, halved to each side.
 OVERLAP = 1.1
+STAND_INS = (
+    f"stand-ins for what nobody published: products at {LEAST_SHARE:.0%} to {MOST_SHARE:.0%} of the peak, "
+    f"{LATENCY_S * 1e6:.0f} us of all-reduce latency from 8 H200 (ml-engineering), "
+    f"{OVERLAP:.2f} times slower beside communication (Primus)"
+)
 UPDATE_BYTES_PER_PARAMETER = 28.0  # AdamW in float32: reads gradient, weight and two moments, writes three of them
 SIZES = (8, 64 * 1024, MIB, 16 * MIB, 128 * MIB, GIB, 4 * GIB)
 
@@ -46,23 +51,33 @@ class Published:
     source: str
 
 
-def published(device: str, job: Job) -> Published:
-    """Return the figures of `device` for a job; `PlanError` names what nobody published."""
+def _entry(device: str) -> DeviceFacts:
     known = {entry.key: entry for entry in device_table()}
     if device not in known:
         raise PlanError(f"nothing is published here of {device!r}", hint=f"one of {', '.join(known)}")
-    facts = known[device].facts
+    return known[device]
+
+
+def kind_of(device: str) -> str:
+    """Return ``rocm`` or ``cuda``: the framework's device that a published device is."""
+    return "rocm" if _entry(device).arch.startswith("gfx") else "cuda"
+
+
+def published(device: str, job: Job) -> Published:
+    """Return the figures of `device` for a job; `PlanError` names what nobody published."""
+    entry = _entry(device)
+    facts = entry.facts
     link = f"all_reduce_busbw_{job.world.ranks}"
     for name in (job.config.precision, "memory_bandwidth", link):
         if name not in facts and not (name == link and job.world.ranks == 1):
-            raise PlanError(f"no {name} is published of {known[device].name}", hint="--ranks 8, or measure the node")
+            raise PlanError(f"no {name} is published of {entry.name}", hint="--ranks 8, or measure the node")
     names = [job.config.precision, "memory_bandwidth", *([link] if job.world.ranks > 1 else [])]
     return Published(
-        facts=known[device],
+        facts=entry,
         peak=facts[job.config.precision].value,
         memory_bandwidth=facts["memory_bandwidth"].value,
         all_reduce_busbw=facts[link].value if job.world.ranks > 1 else 0.0,
-        source="; ".join(f"{name}: {facts[name].source}" for name in names),
+        source="; ".join([*(f"{name}: {facts[name].source}" for name in names), STAND_INS]),
     )
 
 
@@ -74,7 +89,7 @@ def _record(job: Job, told: Published, probe: str, params: dict[str, Any], world
         method=point.method,
         params=params,
         outcome=Outcome.OK,
-        id=short_hash(["published", told.facts.key, point.key]),
+        id=short_hash(["published", told.facts.key, point.key, now]),
         point=point.key,
         run=f"published-{told.facts.key}",
         world=world,

@@ -173,10 +173,8 @@ def prove_memory(
     The model of memory proposes; near the limit a process decides.
     """
     taken: list[Measurement] = []
-    module = trainers.module(job.trainer, "config")
     while space.memory.is_near(best) and best.label not in space.memory.proven:
-        keys = {k: v for k, v in best.keys.items() if not k.startswith("launch.")}
-        point = plans.point(f"{job.trainer}.memory", module.point_params(job.config, keys), best.world or job.world, stop=ONCE)
+        point = plans.point(f"{job.trainer}.memory", job.step_params(best.keys), best.world or job.world, stop=ONCE)
         settings.say(f"measuring the memory of {best.label}: {fitting.memory_sentence(space.memory, best)}")
         measured = measure(plans.plan("Does the pick fit into memory?", [point], passes=1), replace(settings, passes=1))
         good = [record for record in measured.records if record.outcome is Outcome.OK]
@@ -188,11 +186,9 @@ def prove_memory(
 
 def confirmation(job: Job, candidates: Sequence[Candidate], rounds: int, *, stop: Stop = STEP_STOP) -> Plan:
     """Return the plan that runs each candidate in `rounds` processes of its own, interleaved, order reversed each round."""
-    module = trainers.module(job.trainer, "config")
     points = []
     for candidate in candidates:
-        keys = {zaya1.BUCKETS: zaya1.DEFAULT, zaya1.ACCUMULATE: job.layout.accumulate} | candidate.keys
-        params = module.point_params(job.config, {k: v for k, v in keys.items() if not k.startswith("launch.")})
+        params = job.step_params({zaya1.BUCKETS: zaya1.DEFAULT} | candidate.keys)
         points.append(plans.point(f"{job.trainer}.step", params, candidate.world or job.world, stop=stop))
     return plans.plan(f"Is another config than the default faster for {job.trainer}?", points, passes=rounds, interleaved=True)
 
@@ -200,7 +196,7 @@ def confirmation(job: Job, candidates: Sequence[Candidate], rounds: int, *, stop
 def affordable(settings: Settings, step_s: float, *, sides: int, rounds: int) -> tuple[int, Stop]:
     """Return how many sides a confirmation can have in the time left, and how long each run may sample.
 
-    A run that cannot take three samples confirms nothing, so sides are dropped first: the default and one pick remain.
+    A run that cannot take its fewest samples confirms nothing, so sides are dropped first: the default and one pick remain.
     """
     remaining = settings.remaining_s()
     if remaining is None:
@@ -240,7 +236,7 @@ class Confirmation:
 def confirm(job: Job, wanted: Sequence[Side], step_s: float, settings: Settings) -> Confirmation:
     """Run the sides and decide; without a decision where the budget or failures left fewer than three rounds.
 
-    Three rounds bound a ratio poorly. Where they cannot tell an effect that would matter from none, as many are added once, as
+    Few rounds bound a ratio poorly. Where they cannot tell an effect that would matter from none, as many are added once, as
     far as the budget goes.
     """
     count, stop = affordable(settings, step_s, sides=len(wanted), rounds=job.rounds)
@@ -253,7 +249,7 @@ def confirm(job: Job, wanted: Sequence[Side], step_s: float, settings: Settings)
     took_s = time.monotonic() - begin
     decision = _decided(plan, measured, chosen)
     if decision is not None and _is_worth_more_rounds(decision, took_s / job.rounds, settings):
-        settings.say("three rounds cannot tell; adding as many")
+        settings.say(f"{job.rounds} rounds cannot tell; adding as many")
         measured.append(measure(plan, settings))
         decision = _decided(plan, measured, chosen) or decision
     records = tuple(record for part in measured for record in part.records)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cluster import slurm
 
-pytestmark = [pytest.mark.torch, pytest.mark.skipif(bool(slurm.missing()), reason=slurm.missing() or "Slurm is there")]
+pytestmark = [pytest.mark.torch, pytest.mark.slurm]
 
 
 def test_the_batch_file_trains_and_srun_starts_ranks(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fi
     monkeypatch.setattr(tuning, "measure", scripted)
     tight = replace(job, memory_limit=limit)
     own = {"peak_bytes": (default_need,), "held_before_bytes": (0.0,), "held_bytes": (default_need,), "expert_load": (2.0,)}
-    found.append(make_record("zaya1.memory", params=job.params(job.layout), world=WORLD, series=own, id="default's"))
+    found.append(make_record("zaya1.memory", params=job.step_params({}), world=WORLD, series=own, id="default's"))
     space = space_of(tight, found)
     ranked, best = search(space)
     assert "loss_chunk" in best.changed and space.memory.is_near(best)
@@ -150,12 +150,28 @@ def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fi
 def test_the_memory_of_a_process_corrects_the_model(make_record, job: Job, records) -> None:
     need = trainers.module("zaya1", "memory").need(job.config, ranks=2, load=2.0).peak_bytes
     series = {"peak_bytes": (need,), "held_before_bytes": (1e8,), "held_bytes": (1e8 + 1.5 * need,), "expert_load": (2.0,)}
-    record = make_record("zaya1.memory", params=job.params(job.layout), world=WORLD, series=series)
+    record = make_record("zaya1.memory", params=job.step_params({}), world=WORLD, series=series)
     space = space_of(job, [*records, record])
     assert space.memory.overhead == pytest.approx(1.5) and space.memory.held(space.default) == pytest.approx(
         1e8 + fitting.MARGIN * 1.5 * need
     )
     assert not space.memory.doubts() and space_of(job, records).memory.doubts()
+
+
+def test_the_memory_of_another_config_corrects_nothing(make_record, job: Job, records) -> None:
+    series = {"peak_bytes": (1.0,), "held_before_bytes": (0.0,), "held_bytes": (9.0,), "expert_load": (2.0,)}
+    others = [{"preset": "zaya1-8b"}, {"data.micro_batch": 1}, {"data.accumulate": 8}, {"compute.loss_chunk": 256}]
+    found = [
+        make_record("zaya1.memory", params=job.step_params({}) | other, world=WORLD, series=series, id=str(number))
+        for number, other in enumerate(others)
+    ]
+    assert space_of(job, [*records, *found]).memory.doubts()
+
+
+def test_points_of_whole_steps_keep_the_accumulation(job: Job) -> None:
+    config = job.with_keys({"data.accumulate": 4})
+    params = replace(job, config=config).step_params({"launch.ranks": 2, "compute.loss_chunk": 256})
+    assert params["data.accumulate"] == 4 and params["compute.loss_chunk"] == 256 and "launch.ranks" not in params
 
 
 def test_only_the_knobs_that_were_asked_for_are_weighed(job: Job, records) -> None:

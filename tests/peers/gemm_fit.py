@@ -30,7 +30,7 @@ def main() -> None:
         judge = [p for p, _ in zip(random_shapes(AXES, LAYOUTS, seed=12), range(JUDGE), strict=False)]
         opening = point_of(learn[0], alone, dtype=dtype, cache="cold", inputs="normal", stop=STUDY_STOP)
         with asking(plan("How well does the fit predict?", [opening], passes=1), settings) as run:
-            ask = Ask(world=alone, dtype=dtype, cache="cold", inputs="normal", ask=run.ask, until=0.0)
+            ask = Ask(world=alone, dtype=dtype, cache="cold", inputs="normal", ask=run.ask)
             groups = [[ask.record(p, STUDY_STOP)] for p in learn]
             seen = [[ask.record(p, STUDY_STOP)] for p in judge]
         model = fit_gemm(groups)

@@ -66,7 +66,7 @@ def main() -> None:
     settings = Settings(store=Path(tempfile.mkdtemp()), say=print)
     opening = point_of(grid[0], alone, dtype=DTYPE, cache="cold", inputs="normal", stop=SEARCH_STOP)
     with asking(plan("Which shape is best?", [opening], passes=1), settings) as run:
-        ask = Ask(world=alone, dtype=DTYPE, cache="cold", inputs="normal", ask=run.ask, until=0.0)
+        ask = Ask(world=alone, dtype=DTYPE, cache="cold", inputs="normal", ask=run.ask)
         ask.seconds(grid[0])  # the worker's start is nobody's time
         order = np.random.default_rng(0).permutation(len(grid))
         start = time.monotonic()

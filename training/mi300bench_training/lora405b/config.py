@@ -1,10 +1,12 @@
 """Everything that determines a run, as a frozen tree; the presets; reading and writing it as tables."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mi300bench.errors import PlanError
+
+from mi300bench_training import tables
 
 PRECISIONS = ("float32", "bfloat16")
 REMATS = ("none", "dots", "full")
@@ -50,6 +52,7 @@ class LoraConfig:
     targets: tuple[str, ...] = LAYER_TARGETS
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", tuple(self.targets))  # tables hold lists
         unknown = [name for name in self.targets if name not in TARGETS]
         if unknown or not self.targets:
             raise PlanError(
@@ -218,46 +221,21 @@ def preset(name: str) -> TrainConfig:
 
 def to_tables(config: TrainConfig) -> dict[str, Any]:
     """Return the config as nested plain tables, complete."""
-    tables = asdict(config)
-    tables["lora"]["targets"] = list(config.lora.targets)
-    return tables
+    tables_of = asdict(config)
+    tables_of["lora"]["targets"] = list(config.lora.targets)
+    return tables_of
 
 
-def from_tables(tables: Mapping[str, Any]) -> TrainConfig:
+def from_tables(plain: Mapping[str, Any]) -> TrainConfig:
     """Return the config of complete tables; `PlanError` names what is missing or unknown."""
-    built = {name: _build(PARTS[name], value, name) if name in PARTS else value for name, value in tables.items()}
-    config: TrainConfig = _build(TrainConfig, built, "config")
+    config: TrainConfig = tables.build(TrainConfig, PARTS, plain)
     return config
-
-
-def _build(kind: type[Any], table: Any, where: str) -> Any:
-    if is_dataclass(table):
-        return table
-    if not isinstance(table, Mapping):
-        raise PlanError(f"{where} is {table!r}, not a table", hint="write it anew with: mi300bench tune lora405b")
-    known = {f.name for f in fields(kind)}
-    unknown = sorted(set(table) - known)
-    if unknown:
-        raise PlanError(f"{where} has the unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
-    try:
-        return kind(**values)
-    except TypeError as cause:
-        raise PlanError(f"{where}: {cause}", hint="the config must be complete") from cause
 
 
 def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
     """Return `config` with all `values` by dotted key set at once: parts are checked only as they will be."""
-    top: dict[str, Any] = {}
-    parts: dict[str, dict[str, Any]] = {}
-    for dotted, value in values.items():
-        part, _, name = dotted.rpartition(".")
-        known = {f.name for f in fields(PARTS.get(part, TrainConfig))}
-        if (part and part not in PARTS) or name not in known or name in PARTS:
-            raise PlanError(f"lora405b has no key {dotted!r}", hint=f"parts: {', '.join(PARTS)}")
-        (parts.setdefault(part, {}) if part else top)[name] = value
-    changed = {part: replace(getattr(config, part), **named) for part, named in parts.items()}
-    return replace(config, **top, **changed)
+    changed: TrainConfig = tables.override_all("lora405b", config, PARTS, values)
+    return changed
 
 
 def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:

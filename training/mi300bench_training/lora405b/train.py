@@ -7,11 +7,8 @@ Open MPI); process 0 alone talks and saves.
 import math
 import os
 import resource
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,7 @@ from mi300bench.schema.record import Work as Done
 from mi300bench_training.lora405b import checkpoint, data, peft_files, shapes, sharding, step, weights
 from mi300bench_training.lora405b.config import TrainConfig
 from mi300bench_training.lora405b.data import Corpus, Cursor
+from mi300bench_training.stopping import stop_between_steps
 
 METHOD = 1
 HELD_OUT_ROWS = 32
@@ -50,25 +48,6 @@ def preflight(config: TrainConfig, *, folder: Path | None) -> None:
     data.load(config.data, vocab=config.model.vocab)
     if folder is not None and checkpoint.found(folder):
         checkpoint.read(checkpoint.found(folder)[-1])
-
-
-@contextmanager
-def stop_between_steps() -> Iterator[threading.Event]:
-    """Give an event that Ctrl-C, or a launcher's SIGTERM, sets: a step is not cut in half. The second one ends at once."""
-    event = threading.Event()
-
-    def ask(number: int, _frame: object) -> None:
-        event.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield event
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def start_state(config: TrainConfig) -> Any:

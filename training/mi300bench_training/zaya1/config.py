@@ -1,10 +1,12 @@
 """Everything that determines a run, as a frozen tree; the presets; reading and writing it as tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mi300bench.errors import PlanError
+
+from mi300bench_training import tables
 
 # The word for "what the framework does by itself" (TOML has no null).
 DEFAULT = "default"
@@ -205,26 +207,10 @@ def to_tables(config: TrainConfig) -> dict[str, Any]:
     return asdict(config)
 
 
-def from_tables(tables: Mapping[str, Any]) -> TrainConfig:
+def from_tables(plain: Mapping[str, Any]) -> TrainConfig:
     """Return the config of complete tables; `PlanError` names what is missing or unknown."""
-    built = {name: _build(PARTS[name], value, name) if name in PARTS else value for name, value in tables.items()}
-    config: TrainConfig = _build(TrainConfig, built, "config")
+    config: TrainConfig = tables.build(TrainConfig, PARTS, plain)
     return config
-
-
-def _build(kind: type[Any], table: Any, where: str) -> Any:
-    if is_dataclass(table):
-        return table
-    if not isinstance(table, Mapping):
-        raise PlanError(f"{where} is {table!r}, not a table", hint="write it anew with: mi300bench tune zaya1")
-    known = {f.name for f in fields(kind)}
-    unknown = sorted(set(table) - known)
-    if unknown:
-        raise PlanError(f"{where} has the unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
-    try:
-        return kind(**table)
-    except TypeError as cause:
-        raise PlanError(f"{where}: {cause}", hint="the config must be complete; see mi300bench tune zaya1") from cause
 
 
 def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
@@ -234,16 +220,8 @@ def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
 
 def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
     """Return `config` with all `values` by dotted key set at once: parts are checked only as they will be."""
-    top: dict[str, Any] = {}
-    parts: dict[str, dict[str, Any]] = {}
-    for dotted, value in values.items():
-        part, _, name = dotted.rpartition(".")
-        known = {f.name for f in fields(PARTS.get(part, TrainConfig))}
-        if (part and part not in PARTS) or name not in known or name in PARTS:
-            raise PlanError(f"zaya1 has no key {dotted!r}", hint=f"parts: {', '.join(PARTS)}; see mi300bench explain tuned.toml")
-        (parts.setdefault(part, {}) if part else top)[name] = value
-    changed = {part: replace(getattr(config, part), **named) for part, named in parts.items()}
-    return replace(config, **top, **changed)
+    changed: TrainConfig = tables.override_all("zaya1", config, PARTS, values)
+    return changed
 
 
 def point_params(config: TrainConfig, changed: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 import math
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +19,7 @@ from mi300bench.schema.record import Measurement, Outcome, World
 from mi300bench.schema.record import Work as Done
 from mi300bench.units import format_bytes
 
+from mi300bench_training.stopping import stop_between_steps
 from mi300bench_training.zaya1 import checkpoint, data, model, shapes, step
 from mi300bench_training.zaya1.config import BUCKET_KEY, TrainConfig, to_text
 
@@ -119,25 +118,6 @@ def preflight(config: TrainConfig, *, folder: Path | None) -> None:
     data.load(config)
     if folder is not None:
         checkpoint.read(folder)
-
-
-@contextmanager
-def stop_between_steps() -> Iterator[threading.Event]:
-    """Give an event that Ctrl-C, or the launcher's SIGTERM, sets: a step is not cut in half. The second one ends at once."""
-    event = threading.Event()
-
-    def ask(number: int, _frame: object) -> None:
-        event.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield event
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def require_same_start(first: int, place: Place, folder: Path | None) -> None:
