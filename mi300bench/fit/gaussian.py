@@ -73,7 +73,7 @@ def _factor(scaled: Array, values: Array, parameters: Array, noise: Array) -> tu
 
 def fit_process(features: Array, values: Array, *, noise: Array | None = None) -> GaussianProcess:
     """Return the process through `values` at `features` [points, dims]; `noise` is each value's own known deviation."""
-    from scipy.optimize import minimize
+    from scipy.optimize import approx_fprime, minimize
 
     middle, spread = features.mean(axis=0), features.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
@@ -89,10 +89,15 @@ def fit_process(features: Array, values: Array, *, noise: Array | None = None) -
         except np.linalg.LinAlgError:
             return 1e12
 
+    def slope(parameters: Array) -> Array:
+        # Not minimize's own: a step to a bound may end a rounding error beyond it, and its differences refuse that.
+        found: Array = approx_fprime(parameters, cost, 1e-8)
+        return found
+
     dims = features.shape[1]
     bounds = [np.log(LENGTH_BOUNDS)] * dims + [np.log(np.array(SCALE_BOUNDS) * size)] + [np.log(np.array(NOISE_BOUNDS) * size)]
     starts = [np.log(np.array([length] * dims + [size, 0.2 * size])) for length in (0.7, 3.0)]
-    fits = [minimize(cost, start, bounds=bounds, method="L-BFGS-B", options={"maxiter": 60}) for start in starts]
+    fits = [minimize(cost, start, jac=slope, bounds=bounds, method="L-BFGS-B", options={"maxiter": 60}) for start in starts]
     best = min(fits, key=lambda fitted: float(fitted.fun)).x
     factor, weights, _ = _factor(scaled, centred, best, known)
     return GaussianProcess(
