@@ -27,7 +27,7 @@ ROUNDS, STEPS = 5, 2
 
 def ours(precision: str) -> Callable[[], None]:
     """Return one step of ours, compiled and warm."""
-    config = override_all(preset("bench"), {"precision": precision, "compute.remat": "none"})
+    config = override_all(preset("bench"), {"precision": precision})
     weights = llama.draw(config, jax.random.key(0))
     held = {"state": step.new_state(config, jax.random.key(1))}
     tokens = np.random.default_rng(0).integers(0, config.model.vocab, (4, 513))
@@ -88,7 +88,8 @@ def floor_seconds(precision: str) -> float:
 
 
 def main() -> int:
-    """Print tokens per second of both, their ratio, and our step over its floor; 0 where float32 is at least as fast."""
+    """Print tokens per second of both, their ratio, and our step over its floor; 0 where float32 is at least as fast
+    and within 2.2 of its floor."""
     result = 0
     for precision, kind in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
         sides = {"ours": ours(precision), "hugging face + peft": theirs(kind)}
@@ -105,7 +106,7 @@ def main() -> int:
             f"{precision}: ours {2048 / took['ours']:.0f} tokens/s, Hugging Face + PEFT {2048 / took['hugging face + peft']:.0f}: "
             f"ratio {ratio:.2f}; our step is {took['ours'] / floor:.2f} of its products' floor of {floor:.3f} s"
         )
-        result = result or int(precision == "float32" and ratio < 1.0)
+        result = result or int(precision == "float32" and (ratio < 1.0 or took["ours"] > 2.2 * floor))
     return result
 
 

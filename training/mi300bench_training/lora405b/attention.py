@@ -2,9 +2,12 @@
 
 Queries are taken `block` at a time, each against the keys up to its end alone, so the weights of a block exist and never
 T x T of them; the backward pass computes them again from the logarithm of their sum. Scores and softmax are float32. Keys
-and values of a group are used as they are, not repeated.
+and values of a group are used as they are, not repeated: a block's queries of one group are the rows of one product.
 
-Shape letters: B batch   T tokens   G key-value heads   g queries a key-value head   C head width
+Every product is written so that its large operand is read and written in rows: forward the weights are [rows, keys], backward
+[keys, rows], and only matrices of head width are ever transposed.
+
+Shape letters: B batch   T tokens   G key-value heads   g queries a key-value head   C width   R rows of a block (g x its tokens)
 """
 
 from functools import partial
@@ -13,34 +16,52 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.ad_checkpoint import checkpoint_name
 
+KEPT = "kept"  # what the remat policy "dots" keeps for the backward pass: results of products, none of what follows from them
 MASKED = -1e30
-
-
-def _scores(query: Array, key: Array, documents_q: Array, documents_k: Array, start: int, scale: float) -> Array:
-    """Return masked scores [B, G, g, q, k] in float32 of queries that begin at `start`."""
-    scores = jnp.einsum("btghc,bsgc->bghts", query, key, preferred_element_type=jnp.float32) * scale
-    times_q = start + jnp.arange(query.shape[1])[:, None]
-    seen = (times_q >= jnp.arange(key.shape[1])[None, :])[None] & (documents_q[:, :, None] == documents_k[:, None, :])
-    return jnp.where(seen[:, None, None], scores, MASKED)
+FULL = jnp.float32
 
 
 def _blocks(length: int, block: int) -> list[tuple[int, int]]:
     return [(start, min(start + block, length)) for start in range(0, length, block)]
 
 
-def _forward(query: Array, key: Array, value: Array, documents: Array, block: int) -> tuple[Array, Array]:
-    scale = query.shape[-1] ** -0.5
+def _rows(x_BTGgC: Array, start: int, end: int) -> Array:
+    """Return a block's rows [B, G, R, C]."""
+    batch, _, groups, group, width = x_BTGgC.shape
+    return x_BTGgC[:, start:end].transpose(0, 2, 3, 1, 4).reshape(batch, groups, group * (end - start), width)
+
+
+def _unrows(x_BGRC: Array, group: int) -> Array:
+    """Return rows as the block [B, t, G, g, C] that they came from."""
+    batch, groups, rows, width = x_BGRC.shape
+    return x_BGRC.reshape(batch, groups, group, rows // group, width).transpose(0, 3, 1, 2, 4)
+
+
+def _places(documents: Array, start: int, end: int, group: int) -> tuple[Array, Array, Array, Array]:
+    """Return each row's time [1, 1, R] and document [B, 1, R] and each key's; a row sees its own document's keys up to itself."""
+    times, numbers = jnp.tile(jnp.arange(start, end), group), jnp.tile(documents[:, start:end], (1, group))
+    return times[None, None], numbers[:, None], jnp.arange(end)[None, None], documents[:, None, :end]
+
+
+def _forward(query: Array, key: Array, value: Array, documents: Array, block: int) -> tuple[Array, list[Array]]:
+    group, scale = query.shape[3], query.shape[-1] ** -0.5
+    keys_BGCT, values_BGTC = key.transpose(0, 2, 3, 1), value.transpose(0, 2, 1, 3)
     outputs, sums = [], []
     for start, end in _blocks(query.shape[1], block):
-        scores = _scores(query[:, start:end], key[:, :end], documents[:, start:end], documents[:, :end], start, scale)
+        rows = _rows(query, start, end)
+        scores = jnp.einsum("bgrc,bgct->bgrt", rows, keys_BGCT[..., :end], preferred_element_type=FULL) * scale
+        time, number, key_time, key_number = _places(documents, start, end, group)
+        seen = (time[..., None] >= key_time[:, :, None]) & (number[..., None] == key_number[:, :, None])
+        scores = jnp.where(seen, scores, MASKED)
         highest = scores.max(axis=-1, keepdims=True)
         weights = jnp.exp(scores - highest)
         total = weights.sum(axis=-1, keepdims=True)
-        mixed = jnp.einsum("bghts,bsgc->btghc", (weights / total).astype(value.dtype), value[:, :end])
-        outputs.append(mixed)
+        mixed = jnp.einsum("bgrt,bgtc->bgrc", weights.astype(value.dtype), values_BGTC[:, :, :end], preferred_element_type=FULL)
+        outputs.append(_unrows((mixed / total).astype(value.dtype), group))
         sums.append((highest + jnp.log(total))[..., 0])
-    return jnp.concatenate(outputs, axis=1), jnp.concatenate(sums, axis=-1)
+    return jnp.concatenate(outputs, axis=1), sums
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
@@ -51,32 +72,35 @@ def attention(query: Array, key: Array, value: Array, documents: Array, block: i
 
 def _attention_forward(query: Array, key: Array, value: Array, documents: Array, block: int) -> tuple[Array, Any]:
     mixed, sums = _forward(query, key, value, documents, block)
+    mixed, sums = checkpoint_name(mixed, KEPT), [checkpoint_name(each, KEPT) for each in sums]
     return mixed, (query, key, value, documents, mixed, sums)
 
 
 def _attention_backward(block: int, saved: Any, gradient: Array) -> tuple[Array, Array, Array, None]:
     query, key, value, documents, mixed, sums = saved
-    scale = query.shape[-1] ** -0.5
-    key_gradient = jnp.zeros(key.shape, jnp.float32)
-    value_gradient = jnp.zeros(value.shape, jnp.float32)
+    group, scale, kind = query.shape[3], query.shape[-1] ** -0.5, query.dtype
+    keys_BGTC, values_BGTC = key.transpose(0, 2, 1, 3), value.transpose(0, 2, 1, 3)
+    keys_BGCT = key.transpose(0, 2, 3, 1)
+    key_gradient = jnp.zeros(keys_BGTC.shape, FULL)
+    value_gradient = jnp.zeros(values_BGTC.shape, FULL)
     query_gradients = []
-    full = jnp.float32
-    for start, end in _blocks(query.shape[1], block):
-        part = slice(start, end)
-        scores = _scores(query[:, part], key[:, :end], documents[:, part], documents[:, :end], start, scale)
-        weights = jnp.exp(scores - sums[:, :, :, part, None])
-        out = gradient[:, part]
-        along = jnp.einsum("bghts,btghc->bsgc", weights.astype(out.dtype), out, preferred_element_type=full)
-        value_gradient = value_gradient.at[:, :end].add(along)
-        towards = jnp.einsum("btghc,bsgc->bghts", out, value[:, :end], preferred_element_type=full)
-        mean = (out.astype(full) * mixed[:, part].astype(full)).sum(axis=-1).transpose(0, 2, 3, 1)[..., None]
-        inner = (weights * (towards - mean) * scale).astype(query.dtype)
-        query_gradients.append(jnp.einsum("bghts,bsgc->btghc", inner, key[:, :end]))
-        key_gradient = key_gradient.at[:, :end].add(
-            jnp.einsum("bghts,btghc->bsgc", inner, query[:, part], preferred_element_type=full)
-        )
+    for (start, end), sums_BGR in zip(_blocks(query.shape[1], block), sums, strict=True):
+        rows, out = _rows(query, start, end), _rows(gradient, start, end)
+        mean = (out.astype(FULL) * _rows(mixed, start, end).astype(FULL)).sum(axis=-1)
+        scores = jnp.einsum("bgtc,bgcr->bgtr", keys_BGTC[:, :, :end], rows.swapaxes(2, 3), preferred_element_type=FULL) * scale
+        time, number, key_time, key_number = _places(documents, start, end, group)
+        seen = (time[:, :, None] >= key_time[..., None]) & (number[:, :, None] == key_number[..., None])
+        weights = jnp.where(seen, jnp.exp(scores - sums_BGR[:, :, None]), 0.0)
+        towards = jnp.einsum("bgtc,bgcr->bgtr", values_BGTC[:, :, :end], out.swapaxes(2, 3), preferred_element_type=FULL)
+        inner = (weights * (towards - mean[:, :, None]) * scale).astype(kind)
+        along = jnp.einsum("bgtr,bgrc->bgtc", weights.astype(kind), out, preferred_element_type=FULL)
+        value_gradient = value_gradient.at[:, :, :end].add(along)
+        key_gradient = key_gradient.at[:, :, :end].add(jnp.einsum("bgtr,bgrc->bgtc", inner, rows, preferred_element_type=FULL))
+        found = jnp.einsum("bgct,bgtr->bgcr", keys_BGCT[..., :end], inner)
+        query_gradients.append(_unrows(found.swapaxes(2, 3), group))
     query_gradient = jnp.concatenate(query_gradients, axis=1)
-    return query_gradient, key_gradient.astype(key.dtype), value_gradient.astype(value.dtype), None
+    key_gradient, value_gradient = (x.transpose(0, 2, 1, 3).astype(kind) for x in (key_gradient, value_gradient))
+    return query_gradient, key_gradient, value_gradient, None
 
 
 attention.defvjp(_attention_forward, _attention_backward)

@@ -110,7 +110,7 @@ class DataConfig:
 class ComputeConfig:
     """How the same numbers are computed.
 
-    `remat`: keep every activation, keep the results of the weights' products, or keep a layer's input alone.
+    `remat`: keep every activation, keep the results of products and none of what follows from them, or keep a layer's input alone.
     `unroll` layers a step of the scan, `attention_block` queries at once, `loss_chunk` tokens whose logits exist at once (0: all).
     """
 
@@ -193,6 +193,7 @@ PRESETS = {
         preset="bench",
         model=ModelConfig(vocab=8192, hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, ffn=1408),
         data=DataConfig(seq_len=512, batch=4),
+        compute=ComputeConfig(remat="dots", attention_block=128),
         precision="float32",
     ),
     "8b": TrainConfig(

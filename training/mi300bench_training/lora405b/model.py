@@ -13,16 +13,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.ad_checkpoint import checkpoint_name
 
 from mi300bench_training.lora405b import shapes
-from mi300bench_training.lora405b.attention import attention
+from mi300bench_training.lora405b.attention import KEPT, attention
 from mi300bench_training.lora405b.config import ModelConfig, TrainConfig
 from mi300bench_training.lora405b.sharding import Placing
 
 Tree = dict[str, Any]
 INIT_STD = 0.02
 POLICIES: dict[str, Any] = {
-    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    "dots": jax.checkpoint_policies.save_only_these_names(KEPT),
     "full": jax.checkpoint_policies.nothing_saveable,
 }
 
@@ -112,6 +113,32 @@ def _products_backward(weights: tuple[Array, ...], gradients: tuple[Array, ...])
 products.defvjp(_products_forward, _products_backward)
 
 
+@jax.custom_vjp  # type: ignore[untyped-decorator]
+def low_rank(x: Array, a: Array, b: Array) -> Array:
+    """Return (x A) B of x [B, T, in], A [in, r], B [r, out].
+
+    Gradients of A and B are products with the thin matrix first: the other order would transpose x and the output's gradient.
+    """
+    return (x @ a) @ b
+
+
+def _low_rank_forward(x: Array, a: Array, b: Array) -> tuple[Array, tuple[Array, ...]]:
+    inside = checkpoint_name(x @ a, KEPT)
+    return inside @ b, (x, a, b, inside)
+
+
+def _low_rank_backward(saved: tuple[Array, ...], gradient: Array) -> tuple[Array, Array, Array]:
+    x, a, b, inside = saved
+    towards = jnp.einsum("...o,ro->...r", gradient, b)
+    tokens = tuple(range(x.ndim - 1)), tuple(range(x.ndim - 1))
+    a_gradient = jax.lax.dot_general(towards, x, (tokens, ((), ()))).T
+    b_gradient = jax.lax.dot_general(inside, gradient, (tokens, ((), ())))
+    return jnp.einsum("...r,ir->...i", towards, a), a_gradient, b_gradient
+
+
+low_rank.defvjp(_low_rank_forward, _low_rank_backward)
+
+
 class Linear:
     """Frozen products with their adapters, where they have one. `dropout` is (key, rate) for the adapters' input, or None."""
 
@@ -135,7 +162,7 @@ class Linear:
             key, rate = self.dropout
             kept = jax.random.bernoulli(jax.random.fold_in(key, shapes_order(name)), 1 - rate, x.shape)
             inside = jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)
-        return result + (inside @ a) @ b * jnp.asarray(self.scale, x.dtype)
+        return result + low_rank(inside, a, b) * jnp.asarray(self.scale, x.dtype)
 
 
 def shapes_order(name: str) -> int:
@@ -152,10 +179,11 @@ def layer(config: TrainConfig, x: Array, linear: Linear, cos: Array, sin: Array,
     query, key, value = linear("q_proj", "k_proj", "v_proj", x=hidden)
     query = query.reshape(batch, length, model.kv_heads, group, model.head_dim)
     key, value = (each.reshape(batch, length, model.kv_heads, model.head_dim) for each in (key, value))
-    mixed = attention(rotate(query, cos, sin), rotate(key, cos, sin), value, documents, config.compute.attention_block)
-    x = x + linear("o_proj", x=mixed.reshape(batch, length, -1))
+    query, key, value = (checkpoint_name(each, KEPT) for each in (rotate(query, cos, sin), rotate(key, cos, sin), value))
+    mixed = attention(query, key, value, documents, config.compute.attention_block)
+    x = checkpoint_name(x + linear("o_proj", x=mixed.reshape(batch, length, -1)), KEPT)
     hidden = norm(x, weights["mlp_norm"], model.norm_eps)
-    gate, up = linear("gate_proj", "up_proj", x=hidden)
+    gate, up = (checkpoint_name(each, KEPT) for each in linear("gate_proj", "up_proj", x=hidden))
     return x + linear("down_proj", x=jax.nn.silu(gate) * up)
 
 
