@@ -36,7 +36,13 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
 @click.argument("trainer")
 @click.option("--preset", default="405b", show_default=True, help="Which model.")
 @click.option("--devices", type=int, default=8, show_default=True, help="Devices to plan for; virtual, none is needed.")
-@click.option("--mesh", "mesh", default="1,8,1", show_default=True, help="dp,fsdp,mp, or all to rank every one.")
+@click.option(
+    "--mesh",
+    "mesh",
+    default="1,8,1",
+    show_default=True,
+    help="dp,fsdp,mp, or all: what fits first, then by seconds.",
+)
 @click.option("--batch", type=int, help="Sequences a step; default the preset's.")
 @click.option("--seq", type=int, help="Tokens of a sequence; default the preset's.")
 @click.option("--remat", type=click.Choice(["none", "dots", "full"]), help="What is kept for the backward pass.")
@@ -75,11 +81,18 @@ def command(
     if store is not None:
         records = [record for record in read_records(store, warn=say) if node in ("", record.node)]
         plans = [_with_curves(plan, records) for plan in plans]
-    plans.sort(key=lambda plan: plan.seconds.mid if plan.seconds else float("inf"))
+    plans.sort(key=_order)
     if as_json:
         click.echo(json.dumps([document(plan, price) for plan in plans]))
         return
     _table(plans, price)
+
+
+def _order(plan: Plan) -> tuple[int, float]:
+    """Return where a plan stands: what fits first, of those the fastest predicted."""
+    if plan.seconds is None:
+        return 3, 0.0
+    return ("yes", "perhaps", "no").index(plan.fits(planning.memory_bytes())), plan.seconds.mid
 
 
 def _with_curves(plan: Plan, records: list[Measurement]) -> Plan:
@@ -113,7 +126,7 @@ def document(plan: Plan, price: float | None) -> dict[str, Any]:
             "fits": plan.fits(limit),
             "received_bytes": plan.found["received"],
             "collectives": plan.found["collectives"],
-            "closed_form_bytes": {"gathered": plan.gathered, "reduced": plan.reduced},
+            "closed_form_bytes": {"gathered": plan.gathered, "reduced": plan.reduced, "gradients": plan.gradients},
             "flop": plan.flop,
             "flop_per_device": plan.found["flop"],
             "seconds": {
@@ -138,7 +151,7 @@ def _prices(plan: Plan, price: float) -> tuple[float, float]:
 
 
 def _table(plans: list[Plan], price: float | None) -> None:
-    """Print the plans, fastest predicted first; GB are 1e9 bytes."""
+    """Print the plans in their order; GB are 1e9 bytes."""
     limit = planning.memory_bytes()
     first = plans[0].config
     click.echo(
@@ -158,7 +171,7 @@ def _table(plans: list[Plan], price: float | None) -> None:
         rows.append(
             (mesh, f"{found['weights'] / 1e9:.2f}", f"{found['adapters'] / 1e9:.3f}", f"{found['optimizer'] / 1e9:.3f}",
              f"{found['arguments'] / 1e9:.2f}", f"{plan.bound / 1e9:.1f}", plan.fits(limit), f"{sum(received.values()) / 1e9:.1f}",
-             f"{(plan.gathered + plan.reduced) / 1e9:.1f}", f"{plan.seconds.low:.2f} to {plan.seconds.high:.2f}",
+             f"{(plan.gathered + plan.reduced + plan.gradients) / 1e9:.1f}", f"{plan.seconds.low:.2f} to {plan.seconds.high:.2f}",
              f"{plan.tokens / plan.seconds.high:.0f} to {plan.tokens / plan.seconds.low:.0f}", *cost)
         )  # fmt: skip
     show.table(head, rows)

@@ -38,6 +38,7 @@ class Plan:
     found: dict[str, Any]
     gathered: float = 0.0
     reduced: float = 0.0
+    gradients: float = 0.0
     flop: float = 0.0  # of the whole step over all devices
     seconds: Interval | None = None
     evidence: tuple[str, ...] = ()  # of the seconds, where they come from measured curves
@@ -140,6 +141,7 @@ def plan_all(trainer: str, configs: Sequence[Any]) -> Iterator[Plan]:
                 found=found,
                 gathered=shapes.gathered_bytes(config),
                 reduced=shapes.reduced_bytes(config),
+                gradients=shapes.gradient_bytes(config),
                 flop=shapes.flop_per_token(config) * config.data.batch * config.data.seq_len,
                 seconds=seconds_of(found, config.precision, config.mesh.devices),
             )

@@ -32,6 +32,7 @@ BYTES = {
 _SHAPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 _HEAD = re.compile(r"^\s*(ENTRY\s+)?%?([\w.\-]+)\s*\(.*\)\s*->.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s*(?:ROOT\s+)?%?([\w.\-]+)\s*=\s*(.*?)\s([a-z][\w\-]*)\((.*)$")
+_GROUPS = re.compile(r"replica_groups=(mesh\[[^\]]*\][^{]*\{[^}]*\}|\[\d+,\d+\]|\{(?:\{[\d,]*\},?)*\})")
 _CALLED = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?%?([\w.\-]+)")
 
 
@@ -99,19 +100,29 @@ def _dims(shape: str) -> list[int]:
     return [int(dim) for dim in match.group(2).split(",") if dim] if match else []
 
 
+def groups_of(rest: str) -> str:
+    """Return the groups of a collective as HLO prints them, in any of its ways; empty where it names none, which is all devices."""
+    match = _GROUPS.search(rest)
+    if match is None:
+        if "replica_groups=" in rest:
+            raise RecordError(f"groups cannot be read: {rest[:160]}", hint="another jaxlib than 0.10 may print them differently")
+        return ""
+    return match.group(1)
+
+
 def group_size(rest: str, devices: int) -> int:
-    """Return how many devices take part in one group of a collective, from any of the three ways in which HLO prints groups."""
-    if match := re.search(r"replica_groups=mesh\[([^\]]*)\]\s*\{([^}]*)\}", rest):
-        axes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", match.group(1))}
+    """Return how many devices take part in one group of a collective."""
+    groups = groups_of(rest)
+    if groups.startswith("mesh"):  # a mesh of axes with their sizes, perhaps the order of its devices, and the axes of a group
+        axes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", groups)}
         size = 1
-        for name in re.findall(r"'([^']+)'", match.group(2)):
+        for name in re.findall(r"'([^']+)'", groups.rpartition("{")[2]):
             size *= axes[name]
         return size
-    if match := re.search(r"replica_groups=\[(\d+),(\d+)\]", rest):
-        return int(match.group(2))
-    if match := re.search(r"replica_groups=\{\{([\d,]+)\}", rest):
-        return len(match.group(1).split(","))
-    return devices
+    if groups.startswith("["):  # so many groups of so many
+        return int(groups[1:-1].split(",")[1])
+    listed = groups.strip("{}").split("}")[0]
+    return len(listed.split(",")) if listed else devices
 
 
 def received_bytes(kind: str, result_bytes: float, size: int) -> float:
@@ -166,8 +177,7 @@ def _merged(instructions: list[Instruction]) -> set[str]:
     gone: set[str] = set()
     for instruction in instructions:
         if instruction.op == "all-reduce":
-            groups = re.search(r"replica_groups=[^ ]*(?: \{[^}]*\})?", instruction.rest)
-            reduced[instruction.name] = f"{instruction.shape.split('{')[0]} {groups.group(0) if groups else ''}"
+            reduced[instruction.name] = f"{instruction.shape.split('{')[0]} {groups_of(instruction.rest)}"
         elif instruction.op == "add":
             parts = _operands(instruction)
             if len(parts) == 2 and all(p in reduced and uses[p] == 1 for p in parts) and reduced[parts[0]] == reduced[parts[1]]:

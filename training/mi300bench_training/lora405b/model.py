@@ -90,23 +90,28 @@ def positions_of(documents_BT: Array) -> Array:
     return place - jax.lax.cummax(jnp.where(starts, place, 0), axis=1)
 
 
-@jax.custom_vjp  # type: ignore[untyped-decorator]
-def products(x: Array, weights: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Return x times each of several frozen weights.
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def products(x: Array, weights: tuple[Array, ...], names: tuple[str, ...], placing: Placing) -> tuple[Array, ...]:
+    """Return x times each of several frozen weights, gathered where they are used.
 
     Their input gradients are added before anything else is, so that where mp splits the weights' outputs the compiler can add the
     devices' parts up first and reduce once; and no weight gradient is ever formed.
     """
-    return tuple(x @ weight for weight in weights)
+    return tuple(x @ placing.weight(name, weight) for name, weight in zip(names, weights, strict=True))
 
 
-def _products_forward(x: Array, weights: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    return products(x, weights), weights
+def _products_forward(
+    x: Array, weights: tuple[Array, ...], names: tuple[str, ...], placing: Placing
+) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    return products(x, weights, names, placing), weights
 
 
-def _products_backward(weights: tuple[Array, ...], gradients: tuple[Array, ...]) -> tuple[Array, None]:
+def _products_backward(
+    names: tuple[str, ...], placing: Placing, weights: tuple[Array, ...], gradients: tuple[Array, ...]
+) -> tuple[Array, None]:
     # Not gradient @ weight.T: a transposed weight would be gathered a second time.
-    parts = [jnp.einsum("...o,io->...i", gradient, weight) for gradient, weight in zip(gradients, weights, strict=True)]
+    gathered = (placing.weight(name, weight) for name, weight in zip(names, weights, strict=True))
+    parts = [jnp.einsum("...o,io->...i", gradient, weight) for gradient, weight in zip(gradients, gathered, strict=True)]
     return functools.reduce(jnp.add, parts), None
 
 
@@ -149,7 +154,7 @@ class Linear:
 
     def __call__(self, *names: str, x: Array) -> Any:
         """Return x through the layers of these names, or through the one."""
-        results = products(x, tuple(self.weights[name] for name in names))
+        results = products(x, tuple(self.weights[name] for name in names), names, self.placing)
         adapted = tuple(self._adapted(name, x, result) for name, result in zip(names, results, strict=True))
         return adapted if len(names) > 1 else adapted[0]
 

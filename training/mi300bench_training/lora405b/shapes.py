@@ -6,11 +6,14 @@ fsdp  a pass over the layers gathers the (fsdp-1)/fsdp of the weights that a dev
       computing layers again adds none, because backward gathers their weights anyway
 mp    activations are all-reduced after attention and after the feed-forward part, forward and backward: four times a layer, five
       where layers are computed again (the last all-reduce of a layer is not needed for that); each moves 2(mp-1)/mp of its bytes
+dp    and fsdp: the adapters' gradients are all-reduced once, of A and B what mp leaves of them
 """
 
 from mi300bench.schema.model import Gemm, ModelDescription, Parameter
 
 from mi300bench_training.lora405b.config import LoraConfig, ModelConfig, TrainConfig
+
+SPLIT_INPUTS = ("o_proj", "down_proj")  # whose input mp splits, and A with it; elsewhere it splits the output, and B with it
 
 
 def linears(model: ModelConfig) -> dict[str, tuple[int, int]]:
@@ -101,3 +104,14 @@ def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     tokens = config.data.batch * config.data.seq_len / (mesh.dp * mesh.fsdp)
     each = 2 * (mesh.mp - 1) / mesh.mp * tokens * model.hidden * element_bytes
     return (5 if config.compute.remat == "full" else 4) * model.layers * each
+
+
+def gradient_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+    """Return what a device receives of the adapters' gradients: one all-reduce over dp x fsdp of what mp leaves it of A and B."""
+    mesh, groups = config.mesh, config.mesh.dp * config.mesh.fsdp
+    held = 0.0
+    for tensor in adapters(config.model, config.lora):
+        target, part = tensor.name.split(".")[-2:]
+        split_by_mp = (target in SPLIT_INPUTS) == (part == "a")
+        held += tensor.elements / (mesh.mp if split_by_mp else 1)
+    return 2 * (groups - 1) / groups * held * element_bytes

@@ -110,10 +110,16 @@ class Placing:
         """Return activations [B, T, D], split along the batch alone."""
         return x if self.mesh is None else jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, ACTIVATIONS))
 
+    def weight(self, name: str, matrix: jax.Array) -> jax.Array:
+        """Return a frozen weight [in, out] of one layer as its product needs it: gathered over fsdp, still split over mp."""
+        return self._used(name if name == "lm_head" else f"layers.{name}", matrix)
+
     def adapter(self, name: str, part: str, matrix: jax.Array) -> jax.Array:
         """Return one layer's A or B of a target, gathered over fsdp: left to itself the compiler gathers activations instead."""
+        return self._used(f"lm_head.{part}" if name == "lm_head" else f"layers.{name}.{part}", matrix)
+
+    def _used(self, path: str, matrix: jax.Array) -> jax.Array:
         if self.mesh is None:
             return matrix
-        spec = rule(f"lm_head.{part}" if name == "lm_head" else f"layers.{name}.{part}")
-        used = without_fsdp(P(*spec[-2:]))
+        used = without_fsdp(P(*rule(path)[-2:]))
         return jax.lax.with_sharding_constraint(matrix, NamedSharding(self.mesh, used))
