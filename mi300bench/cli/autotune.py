@@ -1,6 +1,7 @@
 """mi300bench autotune."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,39 +11,47 @@ import click
 
 from mi300bench.cli import explain
 from mi300bench.cli.options import device_of, measuring_options, settings_of, words
-from mi300bench.errors import ProbeError
-from mi300bench.flow import trainers, tuning
+from mi300bench.errors import PlanError, ProbeError
+from mi300bench.flow import trainers
 from mi300bench.flow.autotune import autotune
 from mi300bench.flow.job import Job
+from mi300bench.flow.meshjob import MeshJob
 from mi300bench.flow.reporting import write_report
-from mi300bench.flow.tuning import Tuned
+from mi300bench.flow.tuned import Tuned, write
 from mi300bench.flow.world import default_ranks, memory_limit, world
 from mi300bench.runner.joined import is_joined
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.config import TunedConfig
-from mi300bench.tune.zaya1 import KNOBS
+from mi300bench.schema.record import World
+from mi300bench.tune import lora405b, zaya1
 from mi300bench.units import dtype_name, parse_duration, parse_size
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 DEFAULT_BUDGET = "5m"
+DEFAULT_PRESETS = {"zaya1": "small", "lora405b": "bench"}
+# On a CPU a mesh is tuned for as many virtual devices as a node has GPUs.
+VIRTUAL_DEVICES = 8
 
 
 def job_options(function: Function) -> Function:
     """Add the options that say what is tuned."""
     options = [
         click.argument("trainer"),
-        click.option("--preset", default="small", show_default=True, help="Which model."),
+        click.option("--preset", help="Which model; default small for zaya1, bench for lora405b."),
         click.option("--seq-len", type=int, help="Tokens of a sequence; default the preset's."),
-        click.option("--micro-batch", type=int, help="Sequences per rank; default the preset's."),
-        click.option("--accumulate", type=int, help="Micro-batches of a step; with --micro-batch and --ranks the global batch."),
+        click.option("--micro-batch", type=int, help="zaya1: sequences per rank; default the preset's."),
+        click.option("--batch", type=int, help="lora405b: sequences of a step over all devices; default the preset's."),
+        click.option("--accumulate", type=int, help="Parts of a step, one after the other; with zaya1 it sets the global batch."),
         click.option("--precision", "precisions", multiple=True, help="Weigh this precision too: bf16, fp32. May be repeated."),
         click.option("--keep-shapes/--tune-shapes", default=False, show_default="--tune-shapes",
-                     help="Leave the model's shapes alone, as a model that exists needs it."),
-        click.option("--param-tolerance", type=float, default=0.02, show_default=True,
-                     help="How far shapes may move the active and the total parameters, relative."),
+                     help="Leave the model's shapes (lora405b: the length of sequences) alone, as a model that exists needs it."),
+        click.option("--param-tolerance", type=float,
+                     help="zaya1: how far shapes may move the active and the total parameters, relative; default 0.02."),
         click.option("--memory-limit", default="", help="Bytes that a rank may hold; default what the machine has, shared out."),
-        click.option("--ranks", type=int, help="Ranks; default one a GPU, or one a core up to two."),
-        click.option("--only", default="", help=f"Knobs to weigh, of {', '.join(KNOBS)}; default all."),
+        click.option("--ranks", type=int,
+                     help="Ranks, or devices of the mesh; default one a GPU; on a CPU one a core up to two, or 8 virtual devices."),
+        click.option("--only", default="", help=f"Knobs to weigh; zaya1: {', '.join(zaya1.KNOBS)}; "
+                     f"lora405b: {', '.join(lora405b.KNOBS)}; default all."),
         click.option("--rounds", type=int, default=3, show_default=True, help="Fresh runs of each side to confirm the pick."),
         click.option("--candidates", type=int, default=2, show_default=True, help="How many picks get fresh runs."),
     ]  # fmt: skip
@@ -51,33 +60,59 @@ def job_options(function: Function) -> Function:
     return function
 
 
-def job_of(options: dict[str, Any], *, is_absent: bool = False) -> tuple[Job, dict[str, Any]]:
+def job_of(options: dict[str, Any], *, is_absent: bool = False) -> tuple[Job | MeshJob, dict[str, Any]]:
     """Return the job that the options state, and the options that remain; `is_absent`: for a node that is not here."""
     rest = dict(options)
     trainer, preset, ranks = (rest.pop(name) for name in ("trainer", "preset", "ranks"))
-    config = trainers.preset_config(trainer, preset)
-    override = trainers.module(trainer, "config").override
-    for name in ("seq_len", "micro_batch", "accumulate"):
-        if (value := rest.pop(name)) is not None:
-            config = override(config, f"data.{name}", value)
-    kind = device_of(rest.pop("device"))
+    is_meshed = trainer in trainers.SINGLE_PROCESS
+    for name in ("micro_batch", "param_tolerance") if is_meshed else ("batch",):
+        if rest[name] is not None:
+            raise PlanError(f"--{name.replace('_', '-')} means nothing to {trainer}", hint="see mi300bench autotune --help")
+    config = trainers.preset_config(trainer, preset or DEFAULT_PRESETS.get(trainer, ""))
+    given = {f"data.{name}": rest.pop(name) for name in ("seq_len", "micro_batch", "batch", "accumulate")}
+    kind, limit, tolerance = device_of(rest.pop("device")), rest.pop("memory_limit"), rest.pop("param_tolerance")
+    shared: dict[str, Any] = {
+        "trainer": trainer,
+        **{name: rest.pop(name) for name in ("rounds", "candidates", "keep_shapes")},
+        "only": words(rest.pop("only")),
+        "precisions": tuple(dtype_name(name) for name in rest.pop("precisions")),
+    }
+    keys = {key: value for key, value in given.items() if value is not None}
+    if is_meshed:
+        place, config = mesh_place(trainer, config, keys, kind=kind, devices=ranks, is_absent=is_absent)
+        most = parse_size(limit) if limit else memory_limit(place, is_absent=is_absent)
+        return MeshJob(config=config, world=place, memory_limit=most, **shared), rest
+    config = trainers.module(trainer, "config").override_all(config, keys)
     place = world(kind, ranks if ranks is not None else default_ranks(kind), launcher=rest["launcher"], is_absent=is_absent)
-    limit = rest.pop("memory_limit")
     job = Job(
-        trainer=trainer,
         config=config,
         world=place,
-        rounds=rest.pop("rounds"),
-        candidates=rest.pop("candidates"),
         memory_limit=parse_size(limit) if limit else memory_limit(place, is_absent=is_absent),
         # Ranks that were asked for, or that a launcher spreads over machines, are not regrouped.
         may_regroup=ranks is None and not rest["launcher"] and not is_joined(),
-        keep_shapes=rest.pop("keep_shapes"),
-        param_tolerance=rest.pop("param_tolerance"),
-        only=words(rest.pop("only")) if rest["only"] else tuple(rest.pop("only")),
-        precisions=tuple(dtype_name(name) for name in rest.pop("precisions")),
+        **shared,
+        **({} if tolerance is None else {"param_tolerance": tolerance}),
     )
     return job, rest
+
+
+def mesh_place(
+    trainer: str, config: Any, keys: dict[str, Any], *, kind: str, devices: int | None, is_absent: bool
+) -> tuple[World, Any]:
+    """Return the world of a mesh, and the config on its default mesh: as many fsdp groups as the batch has sequences for."""
+    count = devices or (default_ranks(kind) if kind != "cpu" else VIRTUAL_DEVICES)
+    place = replace(world(kind, count, is_absent=is_absent or kind == "cpu"), framework="jax")
+    data = config.data
+    sequences = keys.get("data.batch", data.batch) // keys.get("data.accumulate", data.accumulate)
+    fsdp = math.gcd(max(1, sequences), count)
+    mesh = {"mesh.dp": 1, "mesh.fsdp": fsdp, "mesh.mp": count // fsdp}
+    chosen = trainers.module(trainer, "config").override_all(config, keys | mesh)
+    if not trainers.module(trainer, "shapes").divides(chosen):
+        raise PlanError(
+            f"{sequences} sequences on {count} devices leave mp={count // fsdp}, which does not divide the model",
+            hint=f"--batch a multiple of {count}, or fewer --ranks",
+        )
+    return place, chosen
 
 
 def print_tuned(tuned: TunedConfig, out: Path, *, as_json: bool) -> None:
@@ -118,7 +153,7 @@ def command(ctx: click.Context, /, *, out: Path, as_json: bool, **options: Any) 
     path, page = out / "tuned.toml", out / "report.html"
     with settings_of(**shared) as settings:
         tuned = autotune(job, replace(settings, deadline=None), budget_s=parse_duration(options["budget"]), passes=passes)
-        tuning.write(tuned.config, path)
+        write(tuned.config, path)
         write_report(settings.store, page, tuned=tuned.config, node=settings.node, warn=settings.say)
     print_tuned(tuned.config, path, as_json=as_json)
     click.echo(f"report: {page}", err=as_json)

@@ -62,7 +62,8 @@ def one(name: str, choice: Choice) -> None:
     """Print one choice."""
     click.echo(f"\n{name} = {choice.value}   (default: {choice.default})")
     click.echo(f"  why: {choice.why}")
-    click.echo("  predicted seconds a step of the alternatives:")
+    if choice.alternatives:
+        click.echo("  predicted seconds a step of the alternatives:")
     for other in choice.alternatives:
         same = f"  packs like {', '.join(map(str, other.same_as))}" if other.same_as else ""
         click.echo(f"    {other.value!s:>16}  {_seconds(other.predicted_s)}{same}")

@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 
 from mi300bench.errors import NodeError
-from mi300bench.export.targets import TARGETS, export
+from mi300bench.export.targets import ALL_TARGETS, export
 from mi300bench.schema import config as tuned_config
 
 
 @click.command("export")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--to", "target", type=click.Choice(list(TARGETS)), required=True, help="For which framework.")
+@click.option("--to", "target", type=click.Choice(ALL_TARGETS), required=True, help="For which framework.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write a file instead of printing.")
 def command(*, path: Path, target: str, out: Path | None) -> None:
     """Print a tuned config as another framework's settings; what that cannot express is said on stderr."""

@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from mi300bench.cli import show
-from mi300bench.cli.options import json_option, say
+from mi300bench.cli.options import json_option, say, store_option
 from mi300bench.errors import PlanError
 from mi300bench.flow import planning, trainers
 from mi300bench.flow.planning import Plan
+from mi300bench.flow.settings import Settings
 from mi300bench.schema.record import Measurement
 from mi300bench.store.reader import read_records
 from mi300bench.tune.mesh import meshes
@@ -49,12 +50,13 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
 @click.option("--rank", type=int, help="Rank of the adapters.")
 @click.option("--fit", is_flag=True, help="Find the largest batch at --seq that fits, for the first mesh.")
 @click.option("--price", type=float, help="What a GPU costs an hour: adds the cost of a million tokens.")
-@click.option("--store", type=click.Path(path_type=Path, file_okay=False), help="Predict seconds from this store's curves of JAX.")
-@click.option("--node", default="", help="Whose curves, where the store has several nodes.")
+@click.option("--curves", type=click.Path(path_type=Path, file_okay=False), help="Predict seconds from this store's curves of JAX.")
+@click.option("--node", default="", help="Whose curves, where that store has several nodes.")
+@store_option
 @json_option
 def command(
     *, trainer: str, preset: str, devices: int, mesh: str, batch: int | None, seq: int | None, remat: str | None, rank: int | None,
-    fit: bool, price: float | None, store: Path | None, node: str, as_json: bool,
+    fit: bool, price: float | None, curves: Path | None, node: str, store: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Compile a training step of any size without its weights: what each device holds, sends and computes."""
     override = trainers.module(trainer, "config").override_all
@@ -78,9 +80,10 @@ def command(
         plans = [best]
     else:
         plans = list(planning.plan_all(trainer, configs))
-    if store is not None:
-        records = [record for record in read_records(store, warn=say) if node in ("", record.node)]
-        plans = [_with_curves(plan, records) for plan in plans]
+    planning.keep(trainer, plans, Settings(store=store, say=say))
+    if curves is not None:
+        records = [record for record in read_records(curves, warn=say) if node in ("", record.node)]
+        plans = [_with_curves(trainer, plan, records) for plan in plans]
     plans.sort(key=_order)
     if as_json:
         click.echo(json.dumps([document(plan, price) for plan in plans]))
@@ -95,11 +98,11 @@ def _order(plan: Plan) -> tuple[int, float]:
     return ("yes", "perhaps", "no").index(plan.fits(planning.memory_bytes())), plan.seconds.mid
 
 
-def _with_curves(plan: Plan, records: list[Measurement]) -> Plan:
+def _with_curves(trainer: str, plan: Plan, records: list[Measurement]) -> Plan:
     """Return the plan with its seconds from measured curves."""
     if plan.error:
         return plan
-    seconds, evidence = planning.measured_seconds(plan, records)
+    seconds, evidence = planning.measured_seconds(trainer, plan, records)
     return replace(plan, seconds=seconds, evidence=evidence)
 
 

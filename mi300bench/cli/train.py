@@ -58,7 +58,7 @@ def command(
     kind = device_of(device)
     place = _place(kind, ranks, config)
     settings = Settings(store=store, say=say, node=node or socket.gethostname())
-    settings = training.virtual_devices(trainer, config, kind, settings)
+    settings = training.prepare_jax(trainer, config, kind, settings)
     request = training.TrainRequest(
         trainer=trainer, config=config, is_tuned=is_tuned, folder=checkpoint, every=every, resume=resume
     )

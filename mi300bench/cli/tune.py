@@ -7,8 +7,10 @@ import click
 
 from mi300bench.cli.autotune import job_of, job_options, print_tuned, raise_for_failures
 from mi300bench.cli.options import measuring_options, settings_of
-from mi300bench.flow import evidence, tuning
+from mi300bench.flow import evidence, meshpoints, meshtuning, tuning
+from mi300bench.flow.meshjob import MeshJob
 from mi300bench.flow.published import from_published, kind_of
+from mi300bench.flow.tuned import write
 from mi300bench.store.reader import read_records
 
 
@@ -36,14 +38,16 @@ def command(*, published: str, confirm: bool, out: Path, as_json: bool, **option
     with settings_of(**shared) as settings:
         if published:
             tuned = from_published(published, job, settings)
-            tuning.write(tuned.config, out)
+            write(tuned.config, out)
             print_tuned(tuned.config, out, as_json=as_json)
             return
-        stored = read_records(settings.store, warn=settings.say)
-        records = evidence.latest(
-            r for r in stored if r.node == settings.node and (r.origin, r.source) == (settings.origin, settings.source)
-        )
-        tuned = tuning.tune(job, records, settings, confirm_by_runs=confirm)
-    tuning.write(tuned.config, out)
+        stored = [r for r in read_records(settings.store, warn=settings.say) if r.node == settings.node]
+        if isinstance(job, MeshJob):
+            records = evidence.latest(r for r in stored if meshpoints.belongs(r, job, settings))
+            tuned = meshtuning.tune(job, records, settings, confirm_by_runs=confirm)
+        else:
+            records = evidence.latest(r for r in stored if (r.origin, r.source) == (settings.origin, settings.source))
+            tuned = tuning.tune(job, records, settings, confirm_by_runs=confirm)
+    write(tuned.config, out)
     print_tuned(tuned.config, out, as_json=as_json)
     raise_for_failures(tuned)

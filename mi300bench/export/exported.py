@@ -25,6 +25,16 @@ class Exported:
     notes: tuple[str, ...] = ()
 
 
+def head_of(tuned: TunedConfig) -> list[str]:
+    """Return lines for the top of a text: where a config's values come from and how sure they are."""
+    lines = [f"mi300bench: {tuned.trainer} on {tuned.node} ({tuned.device}), {tuned.origin} data"]
+    if tuned.confirmed is None:
+        return [*lines, "not confirmed by fresh runs: mi300bench autotune does that"]
+    ratio = tuned.confirmed.ratio
+    said = f"confirmed: {tuned.confirmed.candidate} against the default: {tuned.confirmed.verdict}, {ratio.mid:.3f} of its step"
+    return [*lines, f"{said} ({ratio.low:.3f} to {ratio.high:.3f}) on {tuned.confirmed.runs} fresh runs each"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """A tuned training config in our words. Buckets are MiB of float32 gradients; no caps is torch's own default."""
@@ -65,13 +75,7 @@ class Settings:
 
     def head(self) -> list[str]:
         """Return lines for the top of the text: where the values come from and how sure they are."""
-        tuned = self.tuned
-        lines = [f"mi300bench: {tuned.trainer} on {tuned.node} ({tuned.device}), {tuned.origin} data"]
-        if tuned.confirmed is None:
-            return [*lines, "not confirmed by fresh runs: mi300bench autotune does that"]
-        ratio = tuned.confirmed.ratio
-        said = f"confirmed: {tuned.confirmed.candidate} against the default: {tuned.confirmed.verdict}, {ratio.mid:.3f} of its step"
-        return [*lines, f"{said} ({ratio.low:.3f} to {ratio.high:.3f}) on {tuned.confirmed.runs} fresh runs each"]
+        return head_of(self.tuned)
 
     def bucket_notes(self) -> list[str]:
         """Return what a target with one bucket size loses or must know."""

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mi300bench.fit.step import LANES
-from mi300bench.flow import evidence, plans, trainers
+from mi300bench.flow import evidence, meshpoints, meshtuning, plans, trainers
 from mi300bench.flow.gemmstudy import random_shapes
 from mi300bench.flow.job import Job
 from mi300bench.flow.measure import measure, only_ok
+from mi300bench.flow.meshjob import MeshJob
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import ONCE, Tuned, tune, wanted_values
+from mi300bench.flow.tuned import Tuned
+from mi300bench.flow.tuning import ONCE, tune, wanted_values
 from mi300bench.flow.world import world
 from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.schema.record import Measurement, Outcome
@@ -42,7 +44,7 @@ DRAWN_SHAPES = 24
 TIMELINE = Stop(relative_ci=0.02, min_samples=6, max_seconds=15.0, warmup_seconds=0.0, min_warmup_calls=2)
 
 
-def stages(job: Job) -> list[tuple[str, list[Point]]]:
+def _rank_stages(job: Job) -> list[tuple[str, list[Point]]]:
     """Return what the choices rest on, by what is lost with it: without the first stage there is no choice, each later one
     widens the search. A short budget so narrows it and does not lose what it rests on. All ranks are busy in all of them.
     """
@@ -71,9 +73,16 @@ def stages(job: Job) -> list[tuple[str, list[Point]]]:
     return [(what, points) for what, points in found if points]
 
 
+def stages(job: Job | MeshJob) -> list[tuple[str, list[Point]]]:
+    """Return what the choices of a job rest on, and what the report shows of the machine beside it."""
+    if isinstance(job, MeshJob):
+        return meshpoints.stages(job)
+    return [*_rank_stages(job), ("the report", machine_points(job))]
+
+
 def needed_points(job: Job) -> list[Point]:
     """Return the points of all stages."""
-    return [point for _, points in stages(job) for point in points]
+    return [point for _, points in _rank_stages(job) for point in points]
 
 
 def _link_points(job: Job) -> list[Point]:
@@ -126,12 +135,12 @@ def machine_points(job: Job) -> list[Point]:
     ]
 
 
-def probing(job: Job, points: Sequence[Point], passes: int) -> Plan:
+def probing(job: Job | MeshJob, points: Sequence[Point], passes: int) -> Plan:
     """Return the plan of the measuring half."""
     return plans.plan(f"What does this machine do, as {job.trainer} {job.config.preset} needs it?", points, passes=passes)
 
 
-def autotune(job: Job, settings: Settings, *, budget_s: float, passes: int | None) -> Tuned:
+def autotune(job: Job | MeshJob, settings: Settings, *, budget_s: float, passes: int | None) -> Tuned:
     """Measure, tune, confirm. Every record is in the store when this returns, or when it does not.
 
     `passes` fresh processes for each point; None leaves it to the budget.
@@ -141,9 +150,10 @@ def autotune(job: Job, settings: Settings, *, budget_s: float, passes: int | Non
     limited = replace(settings, passes=passes, deadline=start + MEASURE_UNTIL * budget_s)
     records: list[Measurement] = []
     failures: list[str] = []
-    for number, (what, points) in enumerate([*stages(job), ("the report", machine_points(job))]):
+    for number, (what, points) in enumerate(stages(job)):
         settings.say(f"measuring {what}: {len(points)} points, {passes} pass(es)")
-        measured = measure(probing(job, points, passes), limited)
+        chosen = meshpoints.labelled(job, limited, (p.world for p in points)) if isinstance(job, MeshJob) else limited
+        measured = measure(probing(job, points, passes), chosen)
         failures += measured.tally.reasons
         records += [record for record in measured.records if record.outcome is Outcome.OK]
         if number == 0:
@@ -151,5 +161,6 @@ def autotune(job: Job, settings: Settings, *, budget_s: float, passes: int | Non
     for reason in failures:
         settings.say(f"failed: {reason}")
     settings.say(f"measured {len(records)} points in {time.monotonic() - start:.0f} s; searching")
-    tuned = tune(job, records, replace(settings, deadline=start + CONFIRM_UNTIL * budget_s))
+    confirming = replace(settings, deadline=start + CONFIRM_UNTIL * budget_s)
+    tuned = meshtuning.tune(job, records, confirming) if isinstance(job, MeshJob) else tune(job, records, confirming)
     return replace(tuned, failures=(*failures, *tuned.failures))

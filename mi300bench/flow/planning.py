@@ -1,31 +1,33 @@
 """A training step that this machine could never hold, planned: compiled without weights on virtual devices.
 
 What is exact (arguments, bytes on the wire, FLOP) is kept apart from what is a bound (temporary memory) and from what is
-predicted from published figures (seconds).
+predicted (seconds: from a store's curves, or from published figures). Each plan is a record of the store.
 """
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from mi300bench import stats
-from mi300bench.errors import NodeError, PlanError, ProbeError, RecordError
-from mi300bench.fit.link import LinkModel, fit_link
+from mi300bench.errors import NodeError, PlanError, ProbeError
 from mi300bench.flow import trainers
-from mi300bench.flow.published import LEAST_SHARE, MOST_SHARE
+from mi300bench.flow.meshevidence import base_of
+from mi300bench.flow.meshjob import MeshJob
+from mi300bench.flow.settings import Settings
+from mi300bench.flow.standins import LEAST_SHARE, MOST_SHARE
 from mi300bench.hw.facts import find_device
 from mi300bench.schema.model import Interval
-from mi300bench.schema.record import Measurement
-from mi300bench.store.select import by_point, require_comparable, select
-from mi300bench.tune.mesh import Layers, Mesh, step_of
-from mi300bench.units import ELEMENT_BYTES
+from mi300bench.schema.record import Measurement, Origin, Outcome, Scalar, Work, World, short_hash
+from mi300bench.store.writer import RunWriter
+from mi300bench.tune.space import Candidate
 
 DEVICE = "MI300X"
 PLANNERS = ("lora405b",)
+PLAN_METHOD = 1
 # Without a limit from the caller, so many doublings of the batch are compiled to find the largest that fits.
 MOST_DOUBLINGS = 10
 
@@ -80,40 +82,13 @@ def seconds_of(found: dict[str, Any], precision: str, devices: int) -> Interval:
     return Interval(low=low, mid=(low * high) ** 0.5, high=high)
 
 
-def measured_seconds(plan: Plan, records: Sequence[Measurement]) -> tuple[Interval, tuple[str, ...]]:
-    """Return seconds of a step from curves that JAX measured, and their records; `RecordError` names what is missing.
-
-    Products run between the median and the best rate of the measured ones; gathers and reductions take what their curves say.
-    """
-    config, found = plan.config, plan.found
-    products = [r for r in select(records, "jax.gemm", dtype=config.precision)]
-    if not products:
-        raise RecordError(f"the store has no {config.precision} product of JAX", hint="mi300bench sweep run jax")
-    require_comparable(products, what="the products")
-    rates = [stats.flop_rate(r.work, stats.seconds_per_call(r)) for r in products]
-    compute = Interval(
-        low=found["flop"] / max(rates), mid=found["flop"] / stats.typical(rates), high=found["flop"] / stats.typical(rates)
-    )
-
-    def curve(op: str, ranks: int) -> LinkModel:
-        chosen = [r for r in select(records, f"jax.collective.{op}") if r.world.ranks == ranks]
-        if not chosen:
-            raise RecordError(f"the store has no {op} among {ranks} devices from JAX", hint="mi300bench sweep run jax")
-        require_comparable([*products, *chosen], what="the plan")
-        return fit_link(list(by_point(chosen).values()))
-
-    shapes = trainers.module("lora405b", "shapes")
-    layer = sum(inside * outside for inside, outside in shapes.linears(config.model).values())
-    element = ELEMENT_BYTES[config.precision]
-    layers = Layers(
-        count=config.model.layers,
-        weight_bytes=float(element * layer),
-        token_bytes=float(element * config.model.hidden),
-        tokens=plan.tokens,
-        remat=config.compute.remat,
-    )
-    step = step_of(Mesh(dp=config.mesh.dp, fsdp=config.mesh.fsdp, mp=config.mesh.mp), layers, curve, compute)
-    return step.seconds, (*(r.id for r in products), *step.evidence)
+def measured_seconds(trainer: str, plan: Plan, records: Sequence[Measurement]) -> tuple[Interval, tuple[str, ...]]:
+    """Return seconds of a step from what JAX measured, and the records; `RecordError` names what is missing."""
+    kinds = [r.world.device for r in records if r.probe.startswith("jax.")]
+    place = World(device=kinds[0] if kinds else "cpu", ranks=plan.config.mesh.devices, framework="jax")
+    predictor, _ = base_of(MeshJob(trainer=trainer, config=plan.config, world=place), records)
+    predicted = predictor.predict(Candidate(options={}))
+    return predicted.value, predicted.evidence
 
 
 def plan_all(trainer: str, configs: Sequence[Any]) -> Iterator[Plan]:
@@ -152,6 +127,64 @@ def plan_all(trainer: str, configs: Sequence[Any]) -> Iterator[Plan]:
         raise ProbeError(
             f"the compiler ended after {answered} of {len(configs)} plans: {said.strip()[-400:]}", hint="see its message"
         )
+
+
+def record_of(trainer: str, plan: Plan, *, run: str, settings: Settings) -> Measurement:
+    """Return a plan as a record: seconds are the compiler's, bytes and FLOP a device's in one step."""
+    config, found = plan.config, plan.found
+    mesh = f"{config.mesh.dp},{config.mesh.fsdp},{config.mesh.mp}"
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    params: dict[str, Scalar] = {
+        "preset": config.preset,
+        "mesh": mesh,
+        "data.batch": config.data.batch,
+        "data.seq_len": config.data.seq_len,
+        "data.accumulate": config.data.accumulate,
+        "compute.remat": config.compute.remat,
+        "compute.attention_block": config.compute.attention_block,
+        "compute.loss_chunk": config.compute.loss_chunk,
+        "lora.rank": config.lora.rank,
+        "precision": config.precision,
+    }
+    point = short_hash([f"{trainer}.plan", PLAN_METHOD, params])
+    bytes_of = ("weights", "adapters", "optimizer", "arguments", "output", "alias", "temp")
+    return Measurement(
+        probe=f"{trainer}.plan",
+        method=PLAN_METHOD,
+        params=params,
+        outcome=Outcome.OK,
+        id=short_hash([run, point, now]),
+        point=point,
+        run=run,
+        world=World(device="cpu", ranks=config.mesh.devices, framework="jax"),
+        samples=(found["compile_s"],),
+        work=Work(flop=plan.flop),
+        series={name: (float(found[name]),) for name in bytes_of}
+        | {"bound": (plan.bound,), "device_flop": (float(found["flop"]),)}
+        | {"received_kind": tuple(found["received"]), "received_bytes": tuple(float(v) for v in found["received"].values())}
+        | {"closed_form_bytes": (plan.gathered, plan.reduced, plan.gradients)},
+        node=settings.node,
+        device=f"{config.mesh.devices} virtual devices",
+        started_at=now,
+        origin=Origin.MODELLED,
+        source="compiled for virtual devices, nothing was run; temp is the CPU compiler's bound",
+    )
+
+
+def keep(trainer: str, plans: Iterable[Plan], settings: Settings) -> list[tuple[Plan, Measurement]]:
+    """Write each plan into the store as it comes; return the plans with their records, without those that have an error."""
+    kept: list[tuple[Plan, Measurement]] = []
+    header = {"question": f"What would a step of {trainer} hold and move?", "plan": "", "passes": 1, "points": 0}
+    with RunWriter(settings.store, node=settings.node, header=header) as writer:
+        for plan in plans:
+            if plan.error:
+                settings.say(plan.error)
+                continue
+            record = record_of(trainer, plan, run=writer.run_id, settings=settings)
+            writer.write(record)
+            kept.append((plan, record))
+        writer.finish()
+    return kept
 
 
 def largest_that_fits(trainer: str, config: Any, limit: float, say: Callable[[str], None]) -> Plan | None:

@@ -11,10 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mi300bench.errors import PlanError
-from mi300bench.flow import plans, trainers
+from mi300bench.flow import meshtuning, plans, trainers
 from mi300bench.flow.job import Job
+from mi300bench.flow.meshjob import MeshJob
+from mi300bench.flow.meshpoints import COLLECTIVES, mesh_products
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import Tuned, tune, wanted_values
+from mi300bench.flow.standins import LATENCY_S, LEAST_SHARE, MOST_SHARE, OVERLAP, STAND_INS
+from mi300bench.flow.tuned import Tuned
+from mi300bench.flow.tuning import tune, wanted_values
 from mi300bench.hw.facts import DeviceFacts, device_table
 from mi300bench.physics import busbw_factor
 from mi300bench.schema.doubt import Modelled
@@ -24,18 +28,6 @@ from mi300bench.store.writer import RunWriter
 from mi300bench.tune.zaya1 import CHUNK, RECOMPUTE, Layout
 from mi300bench.units import GIB, MIB
 
-# Between these shares of the published peak a training step's products may run: the upper is the best product that anybody
-# published for MI300X (668.4 of 1307.4 TFLOPS, Bekman, ml-engineering), the lower what small expert shapes may come down to.
-LEAST_SHARE, MOST_SHARE = 0.08, 0.51
-# Latency of an all-reduce: 1 MiB at 39.9 GB/s busbw among 8 H200 (ml-engineering); no such curve is published for MI300X.
-LATENCY_S = 46e-6
-# By how much computation and communication slow each other: Primus' constant, halved to each side.
-OVERLAP = 1.1
-STAND_INS = (
-    f"stand-ins for what nobody published: products at {LEAST_SHARE:.0%} to {MOST_SHARE:.0%} of the peak, "
-    f"{LATENCY_S * 1e6:.0f} us of all-reduce latency from 8 H200 (ml-engineering), "
-    f"{OVERLAP:.2f} times slower beside communication (Primus)"
-)
 UPDATE_BYTES_PER_PARAMETER = 28.0  # AdamW in float32: reads gradient, weight and two moments, writes three of them
 SIZES = (8, 64 * 1024, MIB, 16 * MIB, 128 * MIB, GIB, 4 * GIB)
 
@@ -81,7 +73,7 @@ def published(device: str, job: Job) -> Published:
     )
 
 
-def _record(job: Job, told: Published, probe: str, params: dict[str, Any], world: World, **parts: Any) -> Measurement:
+def _record(told: Published, probe: str, params: dict[str, Any], world: World, **parts: Any) -> Measurement:
     point = plans.point(probe, params, world)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     return Measurement(
@@ -92,8 +84,8 @@ def _record(job: Job, told: Published, probe: str, params: dict[str, Any], world
         id=short_hash(["published", told.facts.key, point.key, now]),
         point=point.key,
         run=f"published-{told.facts.key}",
-        world=world,
-        conditions={"framework": "torch", "framework_version": "", "device_arch": told.facts.arch, "backend": "nccl"},
+        world=point.world,
+        conditions={"framework": point.world.framework, "framework_version": "", "device_arch": told.facts.arch, "backend": "nccl"},
         doubts=(Modelled(source=told.source),),
         node=f"{told.facts.key}-published",
         device=told.facts.name,
@@ -128,7 +120,37 @@ def _timeline(job: Job, told: Published, layout: Layout, keys: dict[str, Any], d
     }
     params = job.params(layout, **keys)
     samples = tuple(first + second + update_s for first, second in rows)
-    return _record(job, told, f"{job.trainer}.backward", params, layout.world, samples=samples, series=series, work=Work(flop=flop))
+    return _record(told, f"{job.trainer}.backward", params, layout.world, samples=samples, series=series, work=Work(flop=flop))
+
+
+def mesh_records_of(device: str, job: MeshJob) -> Iterator[Measurement]:
+    """Yield the records that stand in for JAX's measurements of `device`: the products of the default mesh, the collectives."""
+    entry = _entry(device)
+    facts, pair = entry.facts, "all_reduce_busbw_2"
+    for name in (job.config.precision, *([pair] if job.devices > 1 else [])):
+        if name not in facts:
+            raise PlanError(f"no {name} is published of {entry.name}", hint="measure the node")
+    peak = facts[job.config.precision]
+    told = Published(facts=entry, peak=peak.value, memory_bandwidth=0.0, all_reduce_busbw=0.0, source=f"{peak.source}; {STAND_INS}")
+    alone = replace(job.world, ranks=1)
+    for m, n, k, layout in dict.fromkeys(row[:4] for row in mesh_products(job, job.mesh)):
+        flop = 2.0 * m * n * k
+        samples = tuple(flop / (share * told.peak) for share in (MOST_SHARE, (LEAST_SHARE * MOST_SHARE) ** 0.5, LEAST_SHARE))
+        params = {"m": m, "n": n, "k": k, "layout": layout, "dtype": job.config.precision}
+        yield _record(told, "jax.gemm", params, alone, samples=samples, work=Work(flop=flop))
+    for ranks in (n for n in range(2, job.devices + 1) if job.devices % n == 0):
+        exact = f"all_reduce_busbw_{ranks}"
+        fact = facts.get(exact, facts[pair])
+        busbw = fact.value if exact in facts else (ranks - 1) * fact.value
+        said = fact.source if exact in facts else f"{ranks - 1} times the busbw of a pair: a link to each GPU ({fact.source})"
+        link = replace(told, source=f"{said}; all_gather taken at the busbw of all_reduce; {STAND_INS}")
+        for op in COLLECTIVES:
+            for size in SIZES:
+                seconds = LATENCY_S + size * busbw_factor(op, ranks) / busbw
+                yield _record(
+                    link, f"jax.collective.{op}", {"bytes": size, "dtype": "float32"}, replace(job.world, ranks=ranks),
+                    samples=(seconds / 1.5, seconds, seconds * 1.5), work=Work(message_bytes=size),
+                )  # fmt: skip
 
 
 def records_of(device: str, job: Job) -> Iterator[Measurement]:
@@ -147,18 +169,18 @@ def records_of(device: str, job: Job) -> Iterator[Measurement]:
     for size in SIZES:
         seconds = LATENCY_S + size / bandwidth
         yield _record(
-            job, told, "collective.all_reduce", {"bytes": size, "dtype": "float32"}, job.world,
+            told, "collective.all_reduce", {"bytes": size, "dtype": "float32"}, job.world,
             samples=(seconds / 1.5, seconds, seconds * 1.5), work=Work(message_bytes=size),
         )  # fmt: skip
     parts = {"compute_alone_s": (1.0,), "collective_alone_s": (1.0,), "compute_beside_s": (OVERLAP,), "both_s": (OVERLAP,)}
     shape = {"bytes": 16 * MIB, "m": 4096, "n": job.config.model.hidden, "k": job.config.model.hidden}
     overlap = shape | {"dtype": job.config.precision}
-    yield _record(job, told, "overlap", overlap, job.world, samples=(OVERLAP,), series=parts, work=Work(message_bytes=16 * MIB))
+    yield _record(told, "overlap", overlap, job.world, samples=(OVERLAP,), series=parts, work=Work(message_bytes=16 * MIB))
 
 
-def from_published(device: str, job: Job, settings: Settings) -> Tuned:
+def from_published(device: str, job: Job | MeshJob, settings: Settings) -> Tuned:
     """Return the config for a device that nobody measured; its curves are kept in the store, labelled."""
-    records = list(records_of(device, job))
+    records = list(mesh_records_of(device, job) if isinstance(job, MeshJob) else records_of(device, job))
     told = records[0]
     header = {"question": f"What would published figures say of {told.device}?", "plan": "", "passes": 1, "points": len(records)}
     with RunWriter(settings.store, node=told.node, header=header) as writer:
@@ -166,4 +188,6 @@ def from_published(device: str, job: Job, settings: Settings) -> Tuned:
         for record in kept:
             writer.write(record)
         writer.finish()
+    if isinstance(job, MeshJob):
+        return meshtuning.tune(job, kept, settings, confirm_by_runs=False)
     return tune(job, kept, settings, confirm_by_runs=False)

@@ -11,6 +11,7 @@ from typing import Any
 from mi300bench.errors import PlanError
 from mi300bench.flow import trainers
 from mi300bench.flow.settings import Settings
+from mi300bench.hw import xla_flags
 from mi300bench.hw.inventory import take_inventory
 from mi300bench.runner.joined import is_joined, launched_ranks
 from mi300bench.schema import config as tuned_config
@@ -66,9 +67,19 @@ def parse_keys(settings: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def virtual_devices(trainer: str, config: Any, kind: str, settings: Settings) -> Settings:
-    """Return the settings of a single-process run: where a CPU stands in for several devices, it says that they are emulated."""
-    if trainer not in trainers.SINGLE_PROCESS or kind != "cpu":
+def prepare_jax(trainer: str, config: Any, kind: str, settings: Settings) -> Settings:
+    """Tell JAX, before it starts, what the config says; return the settings, which say where a CPU's virtual devices are emulated.
+
+    What the environment sets already stays.
+    """
+    if trainer not in trainers.SINGLE_PROCESS:
+        return settings
+    if kind != "cpu":
+        if config.launch.memory_fraction:
+            os.environ.setdefault("XLA_CLIENT_MEM_FRACTION", f"{config.launch.memory_fraction:g}")
+        if config.launch.combine_bytes and "combine_threshold" not in os.environ.get("XLA_FLAGS", ""):
+            joined = " ".join(xla_flags.combining(config.launch.combine_bytes))
+            os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {joined}".strip()
         return settings
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     count = config.mesh.devices

@@ -1,43 +1,31 @@
-"""Store -> tuned config: gather, fit, search, confirm on fresh interleaved runs, decide, write.
+"""Store -> tuned config of a trainer of ranks: gather, fit, search, confirm on fresh interleaved runs, decide.
 
 The search is cheap (a simulation a candidate); fresh runs are not, so only the default, the best candidate and its
 ablations get them.
 """
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-import tomli_w
-
-from mi300bench import stats
-from mi300bench.errors import NodeError
-from mi300bench.fit.step import Factors, StepModel
+from mi300bench.fit.step import Factors
 from mi300bench.flow import evidence, fitting, plans, trainers
+from mi300bench.flow.confirming import Confirmation, confirm
 from mi300bench.flow.evidence import Found
 from mi300bench.flow.fitting import Memory
-from mi300bench.flow.job import FEWEST_ROUNDS, Job
-from mi300bench.flow.measure import Measured, measure
+from mi300bench.flow.job import Job
+from mi300bench.flow.measure import measure
 from mi300bench.flow.settings import Settings
-from mi300bench.schema import config as tuned_config
+from mi300bench.flow.tuned import Tuned
 from mi300bench.schema.config import Choice, TunedConfig
-from mi300bench.schema.plan import Plan, Stop
+from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.tune import choices, zaya1
-from mi300bench.tune.decide import Decision, complete_rounds, decide
-from mi300bench.tune.search import Ranked, Side, rank, sides, simplest
+from mi300bench.tune.search import Ranked, rank, sides, simplest
 from mi300bench.tune.shapes import factors_of
 from mi300bench.tune.space import Candidate, Knob, Option, combinations, default_of
 
-# A step settles after DDP has rebuilt its buckets, which it does in the second one.
-STEP_STOP = Stop(relative_ci=0.02, min_samples=3, max_seconds=6.0, warmup_seconds=0.0, min_warmup_calls=2)
-# What a fresh run costs beside its steps (starting the ranks, building the model), and how many steps pass before
-# the first sample: one checked, two to warm up.
-START_S, STEPS_BEFORE = 6.0, 3
-MOST_SAMPLING_S = 12.0
 # One step of a memory point: what it holds is read off a run before the first sample.
 ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
 MOST_CANDIDATES, MOST_SHAPES = 200_000, 12
@@ -46,21 +34,6 @@ LOAD = (
     "measured with the experts' load of the first steps, where the fullest expert has {load:.1f} times an even share; "
     "balancing evens it out later, and the order may change"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tuned:
-    """The config, and what led to it, for the report."""
-
-    config: TunedConfig
-    model: StepModel
-    knobs: Sequence[Knob]
-    ranked: Sequence[Ranked]
-    sides: Sequence[Side] = ()
-    decision: Decision | None = None
-    records: tuple[Measurement, ...] = field(default=())
-    failures: tuple[str, ...] = ()  # points that gave no result on the way
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,103 +157,10 @@ def prove_memory(
     return space, ranked, best, tuple(taken)
 
 
-def confirmation(job: Job, candidates: Sequence[Candidate], rounds: int, *, stop: Stop = STEP_STOP) -> Plan:
-    """Return the plan that runs each candidate in `rounds` processes of its own, interleaved, order reversed each round."""
-    points = []
-    for candidate in candidates:
-        params = job.step_params({zaya1.BUCKETS: zaya1.DEFAULT} | candidate.keys)
-        points.append(plans.point(f"{job.trainer}.step", params, candidate.world or job.world, stop=stop))
-    return plans.plan(f"Is another config than the default faster for {job.trainer}?", points, passes=rounds, interleaved=True)
-
-
-def affordable(settings: Settings, step_s: float, *, sides: int, rounds: int) -> tuple[int, Stop]:
-    """Return how many sides a confirmation can have in the time left, and how long each run may sample.
-
-    A run that cannot take its fewest samples confirms nothing, so sides are dropped first: the default and one pick remain.
-    """
-    remaining = settings.remaining_s()
-    if remaining is None:
-        return sides, STEP_STOP
-    while True:
-        sampling = remaining / (sides * rounds) - START_S - STEPS_BEFORE * step_s
-        if sampling >= STEP_STOP.min_samples * step_s or sides == 2:
-            return sides, replace(STEP_STOP, max_seconds=min(MOST_SAMPLING_S, max(sampling, step_s)))
-        sides -= 1
-
-
-def seconds_by_round(plan: Plan, measured: Measured) -> list[list[float]]:
-    """Return seconds for the first point's useful work, a row a point of `plan`, a column a complete round."""
-    table: dict[int, dict[int, float]] = {}
-    work: dict[int, float] = {}
-    order = {point.key: index for index, point in enumerate(plan.points)}
-    for record in measured.records:
-        if record.outcome is Outcome.OK:
-            place = order[record.point]
-            work[place] = record.work.flop * record.world.ranks
-            table.setdefault(place, {})[record.pass_index] = stats.seconds_per_call(record)
-    rounds = complete_rounds(table, len(plan.points))
-    return [[table[i][number] * work[0] / work[i] for number in rounds] for i in range(len(plan.points))] if rounds else []
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmation:
-    """The fresh runs of a confirmation: the sides that had them, and what they said."""
-
-    sides: Sequence[Side]
-    decision: Decision | None = None
-    records: tuple[Measurement, ...] = ()
-    failures: tuple[str, ...] = ()
-    evidence: Mapping[int, Sequence[str]] = field(default_factory=dict)
-
-
-def confirm(job: Job, wanted: Sequence[Side], step_s: float, settings: Settings) -> Confirmation:
-    """Run the sides and decide; without a decision where the budget or failures left fewer than three rounds.
-
-    Few rounds bound a ratio poorly. Where they cannot tell an effect that would matter from none, as many are added once, as
-    far as the budget goes.
-    """
-    count, stop = affordable(settings, step_s, sides=len(wanted), rounds=job.rounds)
-    if count < len(wanted):
-        settings.say(f"the budget is enough for {count} of {len(wanted)} sides: ablations are left out")
-    chosen = wanted[:count]
-    plan = confirmation(job, [side.candidate for side in chosen], job.rounds, stop=stop)
-    begin = time.monotonic()
-    measured = [measure(plan, settings)]
-    took_s = time.monotonic() - begin
-    decision = _decided(plan, measured, chosen)
-    if decision is not None and _is_worth_more_rounds(decision, took_s / job.rounds, settings):
-        settings.say(f"{job.rounds} rounds cannot tell; adding as many")
-        measured.append(measure(plan, settings))
-        decision = _decided(plan, measured, chosen) or decision
-    records = tuple(record for part in measured for record in part.records)
-    reasons = [reason for part in measured for reason in part.tally.reasons]
-    if decision is None:
-        cause = reasons[0] if reasons else "the budget was used up"
-        settings.say(f"fewer than {FEWEST_ROUNDS} complete rounds of fresh runs: the pick is not confirmed ({cause})")
-    by_side = {
-        place: [r.id for r in records if r.point == point.key and r.outcome is Outcome.OK]
-        for place, point in enumerate(plan.points)
-    }
-    return Confirmation(sides=chosen, decision=decision, records=records, failures=tuple(reasons), evidence=by_side)
-
-
-def _decided(plan: Plan, measured: Sequence[Measured], chosen: Sequence[Side]) -> Decision | None:
-    """Return the decision over the complete rounds of all runs of a plan, None where they are too few."""
-    tables = [table for part in measured if (table := seconds_by_round(plan, part))]
-    rows = [[value for table in tables for value in table[place]] for place in range(len(chosen))]
-    if not tables or len(rows[0]) < FEWEST_ROUNDS:
-        return None
-    return decide(rows, changed=[len(side.candidate.changed) for side in chosen])
-
-
-def _is_worth_more_rounds(decision: Decision, round_s: float, settings: Settings) -> bool:
-    """Return whether some side seems faster by more than the smallest effect, unproven, and another round fits into the budget."""
-    remaining = settings.remaining_s()
-    unproven = [
-        ratio.mid < 1 - stats.SMALLEST_EFFECT and verdict is stats.Verdict.CANNOT_TELL
-        for ratio, verdict in zip(decision.ratios, decision.verdicts, strict=True)
-    ]
-    return not decision.pick and any(unproven) and (remaining is None or remaining > round_s)
+def step_point(job: Job, candidate: Candidate, stop: Stop) -> Point:
+    """Return the point that trains whole steps of a candidate."""
+    params = job.step_params({zaya1.BUCKETS: zaya1.DEFAULT} | candidate.keys)
+    return plans.point(f"{job.trainer}.step", params, candidate.world or job.world, stop=stop)
 
 
 def tune(job: Job, records: Sequence[Measurement], settings: Settings, *, confirm_by_runs: bool = True) -> Tuned:
@@ -304,7 +184,14 @@ def tune(job: Job, records: Sequence[Measurement], settings: Settings, *, confir
             f"the default does not fit, so nothing can be compared with it: {fitting.memory_sentence(space.memory, default)}"
         )
     elif confirm_by_runs and len(wanted) > 1:
-        fresh = confirm(job, wanted, max(base_s, best_s), settings)
+        fresh = confirm(
+            job.trainer,
+            wanted,
+            lambda candidate, stop: step_point(job, candidate, stop),
+            rounds=job.rounds,
+            step_s=max(base_s, best_s),
+            settings=settings,
+        )
     pick = best if fresh.decision is None else fresh.sides[fresh.decision.pick].candidate
     outcome = choices.Outcome(
         default=default,
@@ -399,14 +286,3 @@ def _knob_doubts(space: Space, knob: Knob, pick: Candidate) -> list[str]:
     if knob.name == "precision" and pick.options["precision"].keys:
         return ["the quality of another precision was not measured: compare the held-out loss of both"]
     return []
-
-
-def write(config: TunedConfig, path: Path) -> None:
-    """Write the tuned config, whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(tomli_w.dumps(tuned_config.to_document(config)))
-        partial.rename(path)
-    except OSError as cause:
-        raise NodeError(f"{path} cannot be written: {cause.strerror}", hint="give another --out") from cause

@@ -92,6 +92,12 @@ CATALOG = {
         needs="torch",
         summary="The most bytes that training ZAYA1 holds at once on a rank.",
     ),
+    "lora405b.step": Entry(
+        target="mi300bench_training.lora405b.measure:Step",
+        method=1,
+        needs="jax",
+        summary="One whole training step of LoRA on Llama 3.1, on a mesh of one process's devices.",
+    ),
 }
 
 

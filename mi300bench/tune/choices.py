@@ -26,6 +26,7 @@ class Outcome:
     sides: Sequence[Side]
     decision: Decision | None
     default_fits: bool = True  # into memory
+    unconfirmed: str = "not confirmed by fresh runs"  # why a pick has no decision behind it
 
 
 def _scaled(prediction: Prediction, work: float) -> Interval:
@@ -83,7 +84,7 @@ def _predicted_why(knob: Knob, outcome: Outcome, predict: Predict) -> str:
     base = _scaled(predict(outcome.default), 1.0)
     if chosen.keys:
         alone = _scaled(predict(outcome.default.with_option(knob.name, chosen)), chosen.work)
-        said = f"{chosen.label} is predicted to take {alone.mid / base.mid:.3f} of the default's step; not confirmed by fresh runs"
+        said = f"{chosen.label} is predicted to take {alone.mid / base.mid:.3f} of the default's step; {outcome.unconfirmed}"
         return said + ("." if outcome.default_fits else ", which do not exist: the default does not fit into memory.")
     rest = [option for option in knob.options if option.keys]
     if not rest:
@@ -133,8 +134,8 @@ def choices_of(
     return found
 
 
-def confirmed(outcome: Outcome, predict: Predict, evidence: Mapping[int, Sequence[str]]) -> Confirmed | None:
-    """Return what the fresh runs said, side by side; `evidence` has the record ids of each side."""
+def confirmed(outcome: Outcome, predict: Predict, evidence: Mapping[int, Sequence[str]], *, where: str = "") -> Confirmed | None:
+    """Return what the fresh runs said, side by side; `evidence` has the record ids of each side, `where` what part of a job ran."""
     decision = outcome.decision
     if decision is None:
         return None
@@ -154,7 +155,7 @@ def confirmed(outcome: Outcome, predict: Predict, evidence: Mapping[int, Sequenc
             )
         )
     return Confirmed(
-        candidate=outcome.sides[decision.best].candidate.label,
+        candidate=outcome.sides[decision.best].candidate.label + where,
         default_s=decision.seconds[0],
         tuned_s=decision.seconds[decision.pick],
         ratio=decision.ratios[decision.best],

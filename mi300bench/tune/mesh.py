@@ -34,22 +34,28 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """What a step moves: layers, bytes of one layer's weights, bytes of one token's activations, tokens of the step, remat."""
+    """What a step moves: layers, bytes of one layer's weights, bytes of one token's activations, tokens of the step, remat.
+
+    `passes` parts of the batch one after the other; `gradient_bytes` of the adapters that a device reduces in the end.
+    """
 
     count: int
     weight_bytes: float
     token_bytes: float
     tokens: int
     remat: str
+    passes: int = 1
+    gradient_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshStep:
-    """A mesh with its predicted step: seconds of gathering, of reducing, and the interval of the whole."""
+    """A mesh with its predicted step: seconds of gathering weights, of reducing activations and gradients, and of the whole."""
 
     mesh: Mesh
     gather_s: float
     reduce_s: float
+    gradient_s: float
     seconds: Interval
     evidence: tuple[str, ...]
 
@@ -62,18 +68,22 @@ def meshes(devices: int) -> list[Mesh]:
 
 def step_of(mesh: Mesh, layers: Layers, curves: Curves, compute: Interval) -> MeshStep:
     """Return the step on `mesh`; `compute` is the seconds of its products on one device."""
-    gather_s = reduce_s = error = 0.0
+    gather_s = reduce_s = gradient_s = error = 0.0
     evidence: list[str] = []
     if mesh.fsdp > 1:
         link = curves("all_gather", mesh.fsdp)
-        gather_s = WEIGHT_PASSES * layers.count * link.seconds_of(layers.weight_bytes / mesh.mp)
+        gather_s = WEIGHT_PASSES * layers.passes * layers.count * link.seconds_of(layers.weight_bytes / mesh.mp)
         error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
     if mesh.mp > 1:
         link = curves("all_reduce", mesh.mp)
-        message = layers.token_bytes * layers.tokens / (mesh.dp * mesh.fsdp)
-        reduce_s = ALL_REDUCES[layers.remat] * layers.count * link.seconds_of(message)
+        message = layers.token_bytes * layers.tokens / (mesh.dp * mesh.fsdp * layers.passes)
+        reduce_s = ALL_REDUCES[layers.remat] * layers.passes * layers.count * link.seconds_of(message)
         error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
-    wire = gather_s + reduce_s
+    if layers.gradient_bytes and mesh.dp * mesh.fsdp > 1:
+        link = curves("all_reduce", mesh.dp * mesh.fsdp)
+        gradient_s = layers.passes * layers.count * link.seconds_of(layers.gradient_bytes / layers.count)
+        error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
+    wire = gather_s + reduce_s + gradient_s
     low = max(compute.low, wire / (1 + error))
     high = compute.high + wire * (1 + error)
     mid = min(max(compute.mid + wire, low), high)
@@ -81,6 +91,7 @@ def step_of(mesh: Mesh, layers: Layers, curves: Curves, compute: Interval) -> Me
         mesh=mesh,
         gather_s=gather_s,
         reduce_s=reduce_s,
+        gradient_s=gradient_s,
         seconds=Interval(low=low, mid=mid, high=high),
         evidence=tuple(dict.fromkeys(evidence)),
     )

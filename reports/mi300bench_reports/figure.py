@@ -137,6 +137,24 @@ def bars(labels: Sequence[str], values: Sequence[float], *, x_label: str, alt: s
     return _draw((7.2, 0.6 + 0.24 * len(values)), alt, paint)
 
 
+def stacked(labels: Sequence[str], parts: Sequence[tuple[str, Sequence[float]]], *, limit: float, x_label: str, alt: str) -> str:
+    """Return horizontal bars of several parts each, the first on top, with a limit as a vertical mark."""
+
+    def paint(_figure: Any, axes: Any) -> None:
+        left = [0.0] * len(labels)
+        for (name, values), colour in zip(parts, COLOURS, strict=False):
+            axes.barh(range(len(labels)), values, left=left, color=colour, label=name)
+            left = [a + b for a, b in zip(left, values, strict=True)]
+        axes.axvline(limit, color=INK, linewidth=1.2, linestyle=":")
+        axes.annotate(" limit", (limit, 0.0), xycoords=("data", "axes fraction"), fontsize=8, va="bottom")
+        axes.set_yticks(range(len(labels)), [short(label) for label in labels])
+        axes.invert_yaxis()
+        axes.set_xlabel(x_label)
+        axes.legend(fontsize=8, ncols=len(parts), loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+    return _draw((7.2, 1.2 + 0.28 * len(labels)), alt, paint)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lanes:
     """One packing on the time axis: bucket sizes in MiB with start and end in seconds."""
@@ -183,6 +201,6 @@ def against(points: Sequence[tuple[str, float, float, float, float]], *, alt: st
         axes.set_ylim(min(least, min(p[3] for p in points)), max(most, max(p[4] for p in points)))
         axes.set_xlabel("predicted seconds a step")
         axes.set_ylabel("measured")
-        axes.legend(fontsize=9, title="bucket cap, MiB")
+        axes.legend(fontsize=8)
 
     return _draw((5.2, 3.8), alt, paint)

@@ -233,15 +233,16 @@ def _fit_line(link: LinkModel) -> figure.Line:
 
 
 def collectives(records: Sequence[Measurement]) -> list[Section]:
-    """Return one section for each number of ranks: bandwidth over size with the fitted link."""
-    points = passes_of(r for r in records if r.probe.startswith("collective.") and "inflight" not in r.params)
+    """Return one section for each number of ranks, torch's and JAX's apart: bandwidth over size with the fitted link."""
+    ours = ("collective.", "jax.collective.")
+    points = passes_of(r for r in records if r.probe.startswith(ours) and "inflight" not in r.params)
     found = []
-    for ranks in sorted({passes[0].world.ranks for passes in points}):
+    for prefix, ranks in sorted({(p[0].probe.rpartition(".")[0], p[0].world.ranks) for p in points}):
         lines: list[figure.Line] = []
         rows: list[tuple[str, ...]] = []
         evidence: list[str] = []
         for op in physics.COLLECTIVES:
-            group = [p for p in points if p[0].world.ranks == ranks and p[0].probe == f"collective.{op}"]
+            group = [p for p in points if p[0].world.ranks == ranks and p[0].probe == f"{prefix}.{op}"]
             try:
                 link = fit_link(group) if group else None
             except RecordError:  # too few sizes for a curve: the points stand in the table of all points
@@ -259,15 +260,17 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
             evidence += link.evidence
         if not lines:
             continue
-        first = next(p[0] for p in points if p[0].world.ranks == ranks)
+        first = next(p[0] for p in points if p[0].world.ranks == ranks and p[0].probe.startswith(prefix))
+        is_jax = first.world.framework == "jax"
+        place = f"{ranks} devices of a mesh, under JAX" if is_jax else f"{ranks} ranks"
         columns = ("operation", "latency", "algbw of large messages", "busbw", "knee", "kink", "held-out error (p90)")
         found.append(
             Section(
-                anchor=f"collectives-{ranks}",
-                title=f"Collectives among {ranks} ranks",
+                anchor=f"{'jax-' if is_jax else ''}collectives-{ranks}",
+                title=f"Collectives among {place}",
                 sentences=(
                     f"Backend {first.conditions.get('backend', 'not told')}, "
-                    f"started by {first.conditions.get('launcher', 'unknown')}. "
+                    f"{'one process' if is_jax else 'started by ' + str(first.conditions.get('launcher', 'unknown'))}. "
                     "algbw = size / time; busbw = algbw x factor of the operation (all_reduce 2(n-1)/n, all_gather, "
                     "reduce_scatter and all_to_all (n-1)/n, others 1). At the knee latency and transfer take equally long.",
                 ),
@@ -275,7 +278,7 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
                     lines,
                     x_label="message size S",
                     y_label="algbw, GB/s",
-                    alt=f"Bandwidth of collectives among {ranks} ranks",
+                    alt=f"Bandwidth of collectives among {place}",
                 ),
                 table=Table(columns=columns, rows=tuple(rows)),
                 evidence=tuple(evidence),

@@ -198,12 +198,13 @@ def reproduce(records: Sequence[Measurement], tuned: TunedConfig | None) -> Sect
 
 def build(records: Sequence[Measurement], tuned: TunedConfig | None, gemms: Sequence[Gemm] = ()) -> Page:
     """Return the page. The records of the tuned config's evidence are drawn as the choice saw them; `gemms` are its model's."""
-    from mi300bench_reports import machine, tuning
+    from mi300bench_reports import machine, planned, tuning
 
     ordered = tuple(sorted(records, key=lambda record: (record.run, record.started_at, record.id)))
     sections = [
         *tuning.sections(ordered, tuned),
-        *machine.sections(ordered, gemms),
+        planned.plans(ordered),
+        *machine.sections([record for record in ordered if not record.probe.endswith(".plan")], gemms),
         tuning.training_runs(ordered),
         doubts(ordered),
         failures(ordered),

@@ -41,7 +41,11 @@ def verdict(tuned: TunedConfig) -> Verdict:
         )
     gain = 1 - confirmed.ratio.mid
     bounds = f"{1 - confirmed.ratio.high:.1%} to {1 - confirmed.ratio.low:.1%}"
-    if confirmed.verdict is Confirmation.FASTER:
+    pending = [key for key, choice in changed.items() if "not confirm" in choice.why]
+    if pending and confirmed.verdict is not Confirmation.FASTER:
+        headline = f"Predicted for {tuned.trainer}: {', '.join(pending)}; keep the rest"
+        won = f"of these not measured; beside them the best candidate, {confirmed.candidate}, would gain {gain:+.1%} ({bounds})"
+    elif confirmed.verdict is Confirmation.FASTER:
         headline, won = f"{tuned.trainer} gets {gain:.1%} faster", f"{gain:.1%} of a step ({bounds})"
     else:
         headline = f"Keep the defaults of {tuned.trainer}"

@@ -17,10 +17,12 @@ import numpy as np
 from mi300bench import stats
 from mi300bench.flow import trainers
 from mi300bench.flow.autotune import needed_points, probing
+from mi300bench.flow.confirming import confirmation, seconds_by_round
 from mi300bench.flow.job import Job
 from mi300bench.flow.measure import measure, only_ok
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import Tuned, confirmation, seconds_by_round, tune
+from mi300bench.flow.tuned import Tuned
+from mi300bench.flow.tuning import step_point, tune
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.record import Origin, World
 from mi300bench.tune.buckets import CAPS_MIB, distinct_packings, one_bucket_mib
@@ -54,7 +56,7 @@ def exhaustive(job: Job, tuned: Tuned, settings: Settings) -> tuple[list[Ranked]
     values = ["default", *CAPS_MIB, one_bucket_mib(sizes), pick]
     wanted = [candidate.value for candidate in distinct_packings(sizes, values)]
     rows = [next(row for row in tuned.ranked if stands_for(row, value)) for value in wanted]
-    plan = confirmation(job, [row.candidate for row in rows], ROUNDS, stop=STOP)
+    plan = confirmation(job.trainer, [step_point(job, row.candidate, STOP) for row in rows], ROUNDS)
     table = seconds_by_round(plan, measure(plan, settings))
     return rows, table, time.monotonic() - start
 

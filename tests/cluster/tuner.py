@@ -15,7 +15,8 @@ from mi300bench.flow.autotune import needed_points, probing
 from mi300bench.flow.job import Job
 from mi300bench.flow.measure import measure, only_ok
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import tune, write
+from mi300bench.flow.tuned import write
+from mi300bench.flow.tuning import tune
 from mi300bench.schema.record import Origin, World
 
 from tests.cluster.namespaces import cluster

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from mi300bench.errors import PlanError, RecordError
-from mi300bench.flow import fitting, trainers, tuning
+from mi300bench.flow import confirming, fitting, trainers, tuning
 from mi300bench.flow.autotune import needed_points
+from mi300bench.flow.confirming import affordable
 from mi300bench.flow.job import Job
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import affordable, search, space_of, tune, wanted_values
+from mi300bench.flow.tuning import search, space_of, step_point, tune, wanted_values
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.record import Work, World
 from mi300bench.units import MIB
@@ -237,18 +238,24 @@ def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(mo
         )  # fmt: skip
         return Measured(run="r", path=Path("r"), records=records, tally=Tally())
 
-    monkeypatch.setattr(tuning, "measure", scripted)
+    monkeypatch.setattr(confirming, "measure", scripted)
     knob = Candidate(options={"experts": Option()})
     wanted = [Side(candidate=knob), Side(candidate=knob.with_option("experts", Option(keys={"compute.experts": "loop"})))]
     said: list[str] = []
-    found = tuning.confirm(job, wanted, 1.0, Settings(say=said.append))
+
+    def confirm(settings: Settings) -> confirming.Confirmation:
+        return confirming.confirm(
+            job.trainer, wanted, lambda one, stop: step_point(job, one, stop), rounds=3, step_s=1.0, settings=settings
+        )
+
+    found = confirm(Settings(say=said.append))
     assert len(runs) == 2 and "adding as many" in said[0]
     assert found.decision is not None and found.decision.rounds == 6 and found.decision.pick == 1
     assert len(found.evidence[1]) == 6
     # A clear answer needs no more.
     runs.clear()
     seconds[0] = [1.5, 1.51, 1.49]
-    assert tuning.confirm(job, wanted, 1.0, Settings()).decision.rounds == 3 and len(runs) == 1
+    assert confirm(Settings()).decision.rounds == 3 and len(runs) == 1
 
 
 def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
@@ -257,7 +264,7 @@ def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
         return Settings()
 
     sides, stop = affordable(left(1000.0), 1.0, sides=3, rounds=3)
-    assert sides == 3 and stop.max_seconds == tuning.MOST_SAMPLING_S
+    assert sides == 3 and stop.max_seconds == confirming.MOST_SAMPLING_S
     sides, stop = affordable(left(90.0), 1.0, sides=3, rounds=3)
     assert sides == 2 and stop.max_seconds == pytest.approx(6.0)
     assert affordable(left(1.0), 1.0, sides=3, rounds=3)[0] == 2

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from mi300bench.flow import trainers
 from mi300bench.flow.autotune import probing, stages
+from mi300bench.flow.confirming import STEP_STOP, confirmation, seconds_by_round
 from mi300bench.flow.job import Job
 from mi300bench.flow.measure import measure
 from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import STEP_STOP, Space, confirmation, seconds_by_round, space_of, tune
+from mi300bench.flow.tuning import Space, space_of, step_point, tune
 from mi300bench.flow.world import world
 from mi300bench.tune.space import Candidate, combinations
 
@@ -51,7 +52,7 @@ def at_random(job: Job, space: Space, settings: Settings, seed: int) -> tuple[Ca
     best, fastest, count = space.default, float("inf"), 0
     while time.monotonic() - start < BUDGET_S:
         candidate = draw.choice(every)
-        plan = confirmation(job, [candidate], 1, stop=RUN)
+        plan = confirmation(job.trainer, [step_point(job, candidate, RUN)], 1)
         table = seconds_by_round(plan, measure(plan, replace(settings, passes=1)))
         count += 1
         if table and table[0][0] < fastest:
@@ -74,7 +75,7 @@ def main() -> int:
         picks[f"random {seed}"] = pick
         print(f"random {seed}: {pick.label}, {count} runs in {BUDGET_S:.0f} s", flush=True)
     distinct = {"default": space.default} | {candidate.label: candidate for candidate in picks.values()}
-    plan = confirmation(job, list(distinct.values()), ROUNDS, stop=STEP_STOP)
+    plan = confirmation(job.trainer, [step_point(job, candidate, STEP_STOP) for candidate in distinct.values()], ROUNDS)
     table = seconds_by_round(plan, measure(plan, settings))
     seconds = {name: statistics.median(row) for name, row in zip(distinct, table, strict=True)}
     best = min(seconds.values())

@@ -142,6 +142,24 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchConfig:
+    """What JAX is told before it starts on a GPU; 0 leaves it JAX's own.
+
+    `memory_fraction` of the device for its pool (JAX's default is 0.75), `combine_bytes` up to which XLA joins collectives.
+    """
+
+    memory_fraction: float = 0.0
+    combine_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.memory_fraction < 1 or self.combine_bytes < 0:
+            raise PlanError(
+                f"memory_fraction={self.memory_fraction}, combine_bytes={self.combine_bytes} cannot be set",
+                hint="a fraction under 1, bytes of 0 or more",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
     """One run, whole. `precision` is that of the frozen weights and activations; adapters and optimizer are float32.
 
@@ -155,6 +173,7 @@ class TrainConfig:
     data: DataConfig = field(default_factory=DataConfig)
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    launch: LaunchConfig = field(default_factory=LaunchConfig)
     precision: str = "bfloat16"
     weights: str = ""
     adapter: str = ""
@@ -181,6 +200,7 @@ PARTS: Mapping[str, type[Any]] = {
     "data": DataConfig,
     "compute": ComputeConfig,
     "optimizer": OptimizerConfig,
+    "launch": LaunchConfig,
 }
 
 PRESETS = {
@@ -242,3 +262,14 @@ def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
 def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
     """Return `config` with the key ``part.name`` (or ``name``) set to `value`."""
     return override_all(config, {dotted: value})
+
+
+def point_params(config: TrainConfig, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a point that trains `config`, a preset with `changed` keys: plain values by dotted key."""
+    always = {"data.seq_len": config.data.seq_len, "data.batch": config.data.batch, "precision": config.precision}
+    return {"preset": config.preset, **always, **changed}
+
+
+def from_params(params: Mapping[str, Any]) -> TrainConfig:
+    """Return the config that a point's parameters describe: a preset, and dotted keys set in it."""
+    return override_all(preset(str(params["preset"])), {name: value for name, value in params.items() if name != "preset"})

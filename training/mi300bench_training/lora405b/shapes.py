@@ -85,6 +85,39 @@ def describe(config: TrainConfig) -> ModelDescription:
     )
 
 
+def mesh_gemms(config: TrainConfig) -> tuple[Gemm, ...]:
+    """Return the forward products of one device on the config's mesh, for one part of an accumulated batch."""
+    mesh, found = config.mesh, []
+    tokens = config.data.batch * config.data.seq_len // config.data.accumulate // (mesh.dp * mesh.fsdp)
+    for gemm in gemms(config.model, tokens):
+        n, k = (gemm.n, gemm.k // mesh.mp) if gemm.name in SPLIT_INPUTS else (gemm.n // mesh.mp, gemm.k)
+        found.append(Gemm(name=gemm.name, m=tokens, n=n, k=k, count=gemm.count * config.data.accumulate))
+    return tuple(found)
+
+
+def divides(config: TrainConfig) -> bool:
+    """Return whether the mesh divides every tensor as the sharding rules cut it, and mp no key-value head."""
+    mesh, model = config.mesh, config.model
+    both = mesh.fsdp * mesh.mp
+    sizes = [(model.hidden, model.vocab), *linears(model).values()]
+    return model.kv_heads % mesh.mp == 0 and all(size % both == 0 for pair in sizes for size in pair)
+
+
+def held_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+    """Return what a device holds at least: its weights, its float32 adapters with two moments, and what remat keeps of each layer.
+
+    "full" keeps a layer's input; "dots", and "none" at least, also queries, keys, values, two states, gate and up
+    """
+    mesh, model = config.mesh, config.model
+    frozen = count(parameters(model)) * element_bytes / (mesh.fsdp * mesh.mp)
+    kept = float(model.hidden)
+    if config.compute.remat != "full":
+        inner = 2 * (model.heads + model.kv_heads) * model.head_dim + 2 * model.ffn
+        kept += model.hidden + inner / mesh.mp
+    tokens = config.data.batch * config.data.seq_len / config.data.accumulate / (mesh.dp * mesh.fsdp)
+    return frozen + 12.0 * sum(_adapter_parts(config, also_fsdp=True)) + element_bytes * model.layers * tokens * kept
+
+
 def flop_per_token(config: TrainConfig) -> float:
     """Return the FLOP of a step per token: forward 2 and input gradients 2 a weight, adapters 6, causal attention 6 a pair."""
     model = config.model
@@ -108,10 +141,15 @@ def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
 
 def gradient_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     """Return what a device receives of the adapters' gradients: one all-reduce over dp x fsdp of what mp leaves it of A and B."""
-    mesh, groups = config.mesh, config.mesh.dp * config.mesh.fsdp
-    held = 0.0
+    groups = config.mesh.dp * config.mesh.fsdp
+    return 2 * (groups - 1) / groups * sum(_adapter_parts(config)) * element_bytes
+
+
+def _adapter_parts(config: TrainConfig, *, also_fsdp: bool = False) -> list[float]:
+    """Return the elements of each A and B that mp, and fsdp where asked, leave a device."""
+    mesh, parts = config.mesh, []
     for tensor in adapters(config.model, config.lora):
         target, part = tensor.name.split(".")[-2:]
-        split_by_mp = (target in SPLIT_INPUTS) == (part == "a")
-        held += tensor.elements / (mesh.mp if split_by_mp else 1)
-    return 2 * (groups - 1) / groups * held * element_bytes
+        is_split = (target in SPLIT_INPUTS) == (part == "a")
+        parts.append(tensor.elements / (mesh.mp if is_split else 1) / (mesh.fsdp if also_fsdp else 1))
+    return parts

@@ -1,0 +1,54 @@
+"""The LoRA trainer as a probe: what a step takes on a mesh of this process's devices. On real text, by the trainer's own code.
+
+params: preset, and any key of the trainer's config in dotted form (`mesh.fsdp`, `compute.remat`, `data.batch`)
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import final
+
+import jax
+from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.record import Scalar, Series, Work
+
+from mi300bench_training.lora405b import data, shapes, sharding, step, weights
+from mi300bench_training.lora405b.config import from_params
+from mi300bench_training.lora405b.data import Cursor
+from mi300bench_training.lora405b.train import live_bytes, place, start_state
+
+
+@final
+class Step(AbstractProbe):
+    """One whole step: forward, backward, update of the adapters. The next batch is placed outside of it."""
+
+    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
+        super().__init__(params, seat)
+        self.config = from_params(params)
+
+    def prepare(self) -> None:
+        config = self.config
+        mesh = sharding.make_mesh(config.mesh, jax.devices()[: config.mesh.devices])
+        corpus = data.load(config.data, vocab=config.model.vocab)
+        self.frozen = weights.load(Path(config.weights), config, mesh) if config.weights else weights.random_weights(config, mesh)
+        state = start_state(config)
+        self.state = jax.device_put(state, sharding.shardings(mesh, state))
+        rows, _ = Cursor().take(corpus.train, config.data.batch, config.seed)
+        self.batch = place(mesh, rows)
+        self.run = step.jitted(config, mesh)
+
+    def call(self) -> None:
+        self.state, told = self.run(self.frozen, self.state, self.batch)
+        self.loss = told["loss"]
+        self.seat.device.pending = (self.loss, self.state)
+
+    def work(self) -> Work:
+        tokens = self.config.data.batch * self.config.data.seq_len
+        return Work(flop=shapes.flop_per_token(self.config) * tokens)
+
+    def check(self) -> str:
+        loss = float(self.loss)
+        return "" if math.isfinite(loss) else f"the loss is {loss}"
+
+    def series(self, samples: int) -> Series:
+        return {"loss": (float(self.loss),), "live_bytes": (live_bytes(),)}
