@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": ("explain", "Why a tuned config says what it says."),
     "export": ("export", "A tuned config for another framework."),
     "train": ("train", "Run a reference trainer."),
+    "scaling": ("scaling", "A trainer's step on 1, 2, 4, ... devices."),
     "report": ("report", "The store as one HTML file."),
     "autotune": ("autotune", "The whole job: measure, tune, confirm, report."),
 }

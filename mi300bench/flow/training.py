@@ -118,6 +118,15 @@ def without_node(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
+# Where launchers tell a process which one it is: torchrun, jax.distributed by hand, Slurm, Open MPI.
+NUMBERS = ("RANK", "JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
+
+
+def is_first_process() -> bool:
+    """Return whether this process is the one that writes: the first of a launcher's, or the only one."""
+    return next((os.environ[name] for name in NUMBERS if name in os.environ), "0") == "0"
+
+
 def needs_launcher(trainer: str, world: World) -> bool:
     """Return whether ranks have to be started first."""
     return trainer not in trainers.SINGLE_PROCESS and world.ranks > 1 and not is_joined()
@@ -139,7 +148,7 @@ def train(request: TrainRequest, settings: Settings, world: World) -> Measuremen
         "every": request.every,
         "resume": request.resume,
     }
-    if is_joined() and os.environ["RANK"] != "0":
+    if not is_first_process():
         record: Measurement = main(request.config, sink=lambda _: None, **parts)
         return record
     node = take_inventory(node=settings.node)

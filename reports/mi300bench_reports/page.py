@@ -205,6 +205,7 @@ def build(records: Sequence[Measurement], tuned: TunedConfig | None, gemms: Sequ
         *tuning.sections(ordered, tuned),
         planned.plans(ordered),
         *machine.sections([record for record in ordered if not record.probe.endswith(".plan")], gemms),
+        tuning.scaling(ordered),
         tuning.training_runs(ordered),
         doubts(ordered),
         failures(ordered),

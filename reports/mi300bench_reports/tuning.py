@@ -15,7 +15,7 @@ from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import MIB, Unit, format_bytes, format_quantity
 
 from mi300bench_reports import figure
-from mi300bench_reports.page import Section, Table, Verdict, passes_of
+from mi300bench_reports.page import Section, Table, Verdict, machine_of, passes_of
 
 BUCKET = "ddp.bucket_cap_mb"
 # So many runs share the chart of losses.
@@ -197,6 +197,42 @@ def _fresh_runs(tuned: TunedConfig) -> Section | None:
         chart=figure.against(points, alt="Predicted against measured step"),
         table=Table(columns=columns, rows=rows),
         evidence=confirmed.evidence,
+    )
+
+
+def scaling(records: Sequence[Measurement]) -> Section | None:
+    """Return how steps of one model scale with devices, where there are steps on several numbers of them."""
+    groups: dict[tuple[str, ...], list[Sequence[Measurement]]] = {}
+    for passes in passes_of(r for r in records if r.probe.endswith(".step") and r.world.framework == "jax"):
+        first = passes[0]
+        share = float(str(first.params["data.batch"])) / first.world.ranks
+        key = (first.probe, str(first.params["preset"]), str(first.params["data.seq_len"]), f"{share:g}", machine_of([first]))
+        groups.setdefault(key, []).append(passes)
+    rows: list[tuple[str, ...]] = []
+    evidence: list[str] = []
+    for (probe, preset, length, part, _), group in groups.items():
+        if len({passes[0].world.ranks for passes in group}) < 2:
+            continue
+        group.sort(key=lambda passes: passes[0].world.ranks)
+        least = stats.interval_of(group[0]).mid
+        for point in group:
+            seconds, first = stats.interval_of(point), point[0]
+            rows.append(
+                (f"{probe} {preset}", f"{part} x {length}", str(first.world.ranks), _range(seconds),
+                 f"{least / seconds.mid:.1%}", str(first.origin), first.id)
+            )  # fmt: skip
+            evidence += [record.id for record in point]
+    if not rows:
+        return None
+    return Section(
+        anchor="scaling",
+        title="Scaling with devices",
+        sentences=(
+            "The same share of the batch on each device; efficiency is the step on the fewest devices over the step. Emulated devices "
+            "share the cores of one CPU, so theirs says what the program costs beside the computation and nothing about hardware.",
+        ),
+        table=Table(columns=("step", "share", "devices", "seconds", "efficiency", "origin", "record"), rows=tuple(rows)),
+        evidence=tuple(evidence),
     )
 
 

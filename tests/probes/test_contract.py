@@ -41,6 +41,8 @@ def params(probe: str) -> list[dict[str, Scalar]]:
         return [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float32")]
     if probe.startswith("jax."):
         return [{"bytes": 65536, "dtype": dtype} for dtype in ("float32", "bfloat16")]
+    if probe == "lora405b.step":
+        return [{"preset": "tiny", "data.batch": 2, "data.seq_len": 16, "precision": "float32", "compute.remat": "dots"}]
     return [TRAINING | ({"ddp.bucket_cap_mb": "0.5"} if probe.endswith("step") else {})]
 
 

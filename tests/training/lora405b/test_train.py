@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -81,3 +82,26 @@ def test_what_cannot_run_ends_with_a_message_and_a_code(tmp_path: Path, more, co
         command("--steps", "2", *more), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, env=ONE_DEVICE
     )
     assert answer.returncode == code and said in answer.stderr and "Traceback" not in answer.stderr, answer.stderr
+
+
+def test_two_processes_train_as_one_and_the_first_alone_keeps_the_record(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    whole = train(tmp_path, "--steps", "6", "--store", "whole")
+    runs = []
+    for number in range(2):
+        told = {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": str(number)}
+        flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}  # one device a process
+        runs.append(
+            subprocess.Popen(
+                command("--steps", "6", "--set", "mesh.fsdp=2", "--store", "shared"),
+                cwd=tmp_path, env=ONE_DEVICE | told | flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+        )  # fmt: skip
+    answers = [run.communicate(timeout=240) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], answers
+    losses = json.loads(answers[0][0].strip().splitlines()[-1])["series"]["loss"]
+    assert losses == pytest.approx(whole["series"]["loss"], rel=1e-5)
+    assert "probe" not in answers[1][0] and "step     1" not in answers[1][1]
+    assert len(list((tmp_path / "shared").rglob("*.jsonl"))) == 1

@@ -1,7 +1,7 @@
 """The story of a run: devices, text, weights, adapters, steps, held-out loss, one record. The same on one device and on a mesh.
 
-Several processes join through `jax.distributed`, which reads its coordinator from the environment (JAX_COORDINATOR_ADDRESS, Slurm,
-Open MPI); process 0 alone talks and saves.
+Several processes join through `jax.distributed`, told by Slurm, by Open MPI, by torchrun (RANK, WORLD_SIZE, MASTER_ADDR) or by
+hand (JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID); process 0 alone talks and saves.
 """
 
 import math
@@ -30,7 +30,14 @@ HELD_OUT_ROWS = 32
 
 def join() -> None:
     """Join the processes of an outside launcher, where there is one."""
-    if "JAX_COORDINATOR_ADDRESS" in os.environ or int(os.environ.get("SLURM_NTASKS", "1")) > 1:
+    told = os.environ
+    count = told.get("JAX_NUM_PROCESSES", told.get("WORLD_SIZE", ""))
+    mine = told.get("JAX_PROCESS_ID", told.get("RANK", ""))
+    if count and mine:
+        # torchrun's own store listens on MASTER_PORT, so the coordinator takes the port above.
+        beside = f"{told.get('MASTER_ADDR', '127.0.0.1')}:{int(told.get('MASTER_PORT', '29500')) + 1}"
+        jax.distributed.initialize(told.get("JAX_COORDINATOR_ADDRESS", beside), int(count), int(mine))
+    elif int(told.get("SLURM_NTASKS", told.get("OMPI_COMM_WORLD_SIZE", "1"))) > 1:
         jax.distributed.initialize()
 
 

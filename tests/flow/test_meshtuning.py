@@ -1,0 +1,275 @@
+"""The tuner of a trainer on a mesh: from records handed to it, from published figures, and small, for real."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mi300bench.errors import PlanError, RecordError
+from mi300bench.flow import meshtuning, planning, trainers
+from mi300bench.flow.confirming import Confirmation
+from mi300bench.flow.meshevidence import space_of
+from mi300bench.flow.meshjob import MeshJob
+from mi300bench.flow.meshmemory import MeshMemory
+from mi300bench.flow.meshpoints import belongs, mesh_products, stages, wanted_values
+from mi300bench.flow.published import from_published, mesh_records_of
+from mi300bench.flow.settings import Settings
+from mi300bench.hw import xla_flags
+from mi300bench.physics import busbw_factor
+from mi300bench.schema import config as tuned_config
+from mi300bench.schema.record import Origin, Work, World
+from mi300bench.store.reader import read_records
+from mi300bench.tune import lora405b
+from mi300bench.tune.mesh import Mesh
+
+GPUS = World(device="rocm", ranks=8, framework="jax")
+MI300X_BYTES = 206_141_652_992.0
+
+
+def job_of(preset: str = "405b", world: World = GPUS, **parts) -> MeshJob:
+    keys = {"mesh.fsdp": world.ranks} | parts.pop("keys", {})
+    config = trainers.module("lora405b", "config").override_all(trainers.preset_config("lora405b", preset), keys)
+    return MeshJob(trainer="lora405b", config=config, world=world, **parts)
+
+
+def curves(make_record, *, busbw: float = 336e9, latency: float = 20e-6, **parts):
+    """Records of the collectives in a ring at `busbw`, and one product at half an MI300X's peak."""
+    found = [
+        make_record(
+            f"jax.collective.{op}",
+            params={"bytes": size, "dtype": "float32"},
+            ranks=ranks,
+            world=replace(GPUS, ranks=ranks),
+            samples=(latency + size * busbw_factor(op, ranks) / busbw,) * 5,
+            work=Work(message_bytes=size),
+            **parts,
+        )
+        for op in ("all_gather", "all_reduce")
+        for ranks in (2, 4, 8)
+        for size in (2**14, 2**18, 2**22, 2**26, 2**30)
+    ]
+    n = 8192
+    params = {"m": n, "n": n, "k": n, "layout": "nn", "dtype": "bfloat16"}
+    product = make_record("jax.gemm", params=params, samples=(2 * n**3 / 600e12,) * 5, work=Work(flop=2 * n**3), **parts)
+    return [*found, product]
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """Leave the memory at what a candidate holds at least: these tests are about the choice."""
+    monkeypatch.setattr(MeshMemory, "ask", lambda self, candidate: None)
+
+
+def tuned_for(make_record, tokens: int, remat: str):
+    keys = {"data.batch": 8, "data.seq_len": tokens // 8, "compute.remat": remat}
+    # Without a limit of memory: what it may hold is not the question here.
+    job = job_of(keys=keys, only=("mesh",))
+    return meshtuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False)
+
+
+@pytest.mark.parametrize("remat", ["none", "full"])
+def test_mp_wins_a_thousand_tokens_and_fsdp_wins_far_above(make_record, no_compiler, remat: str) -> None:
+    few = tuned_for(make_record, 1024, remat).config
+    # Copies on every device would move nothing at all; no memory holds them, which the next test has.
+    alone = [a for a in few.choices["mesh.dp"].alternatives if str(a.value).startswith("dp 1,") or a.value == 1]
+    assert str(alone[0].value) == "dp 1, fsdp 1, mp 8"
+    many = tuned_for(make_record, 2**19, remat).config
+    rows = [a for a in many.choices["mesh.dp"].alternatives if str(a.value).startswith("dp 1,") or a.value == 1]
+    assert rows[0].value == 1  # the default: dp 1, fsdp 8, mp 1
+    assert all(record in {r.id for r in curves(make_record)} for record in few.choices["mesh.dp"].evidence)
+
+
+def test_a_mesh_that_holds_too_much_is_not_picked(make_record, no_compiler) -> None:
+    job = job_of(memory_limit=MI300X_BYTES, only=("mesh",), keys={"data.batch": 8, "data.seq_len": 128})
+    tuned = meshtuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False).config
+    assert tuned.config["mesh"] == {"dp": 1, "fsdp": 1, "mp": 8}
+    assert "not confirmed by fresh runs" in tuned.choices["mesh.mp"].why and tuned.confirmed is None
+    with pytest.raises(PlanError, match="no candidate fits: the nearest"):
+        meshtuning.tune(replace(job, memory_limit=1e9), curves(make_record), Settings(), confirm_by_runs=False)
+
+
+def test_what_was_not_run_is_not_weighed_and_said(make_record, no_compiler) -> None:
+    tuned = meshtuning.tune(job_of(), curves(make_record), Settings(), confirm_by_runs=False)
+    assert not [knob for knob in tuned.knobs if knob.name in ("unroll", "attention_block")]
+    assert any("not weighed" in note and "unroll 2" in note for note in tuned.notes)
+    assert any("computes again, not measured" in note for note in tuned.notes)
+
+
+def test_missing_curves_and_products_name_the_command(make_record, no_compiler) -> None:
+    records = curves(make_record)
+    with pytest.raises(RecordError, match="no all_gather among 8") as raised:
+        meshtuning.tune(job_of(), [r for r in records if r.world.ranks != 8], Settings(), confirm_by_runs=False)
+    assert "mi300bench" in raised.value.hint
+    with pytest.raises(RecordError, match="neither a step of lora405b 405b nor a bfloat16 product"):
+        meshtuning.tune(job_of(), [r for r in records if r.probe != "jax.gemm"], Settings(), confirm_by_runs=False)
+
+
+def test_what_the_compiler_refuses_is_searched_around(make_record, monkeypatch) -> None:
+    asked: list[str] = []
+
+    def plans(trainer, configs):
+        for config in configs:
+            asked.append(f"{config.mesh.mp} {config.compute.remat}")
+            temp = 300e9 if config.compute.remat == "none" or config.mesh.mp == 8 else 1e9
+            parts = dict.fromkeys(("weights", "adapters", "optimizer", "output", "alias"), 1e9)
+            found = {**parts, "arguments": 1e11, "temp": temp, "flop": 1e12, "received": {}, "collectives": {}, "compile_s": 1.0}
+            yield planning.Plan(config=config, found=found)
+
+    monkeypatch.setattr(planning, "plan_all", plans)
+    monkeypatch.setattr(planning, "keep", lambda trainer, plans, settings: [(p, make_record("lora405b.plan")) for p in plans])
+    job = job_of(memory_limit=MI300X_BYTES, only=("mesh", "remat"))
+    tuned = meshtuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False)
+    assert asked[0].startswith("8 ") and len(asked) > 2
+    assert tuned.config.config["mesh"]["mp"] == 4  # the next best once mp 8 was refused
+    assert tuned.config.choices["launch.memory_fraction"].value == 0.0
+
+
+def test_a_pool_is_raised_where_the_step_needs_it_and_not_beyond() -> None:
+    assert lora405b.memory_fraction(0.70 * MI300X_BYTES, MI300X_BYTES) == 0.0
+    assert lora405b.memory_fraction(0.80 * MI300X_BYTES, MI300X_BYTES) == pytest.approx(0.85)
+    assert lora405b.memory_fraction(0.99 * MI300X_BYTES, MI300X_BYTES) == 0.95
+
+
+def test_collectives_are_joined_up_to_where_latency_is_a_tenth() -> None:
+    size = lora405b.combine_bytes(20e-6, 300e9, 1e9)
+    assert 20e-6 / (20e-6 + size / 300e9) == pytest.approx(0.1, rel=0.05) and size % 2**20 == 0
+    assert lora405b.combine_bytes(20e-6, 300e9, 1e6) == 0  # even a whole layer is too small
+    pytest.importorskip("jax")
+    assert xla_flags.unknown(xla_flags.combining(2**20)) == ()
+    assert xla_flags.unknown(("--xla_gpu_no_such_flag=1", *xla_flags.combining(1))) == ("--xla_gpu_no_such_flag=1",)
+
+
+def test_published_figures_give_a_labelled_config_of_the_whole_405b(tmp_path: Path) -> None:
+    pytest.importorskip("jax")
+    job = job_of(memory_limit=MI300X_BYTES)
+    tuned = from_published("mi300x", job, Settings(store=tmp_path)).config
+    assert tuned.origin == "modelled" and tuned.config["mesh"] == {"dp": 1, "fsdp": 1, "mp": 8}
+    assert any("not measured" in doubt for doubt in tuned.choices["mesh.mp"].doubts)
+    stored = list(read_records(tmp_path))
+    assert all(record.origin is Origin.MODELLED for record in stored)
+    assert {"jax.gemm", "lora405b.plan", "jax.collective.all_gather"} <= {record.probe for record in stored}
+    four = next(r for r in mesh_records_of("mi300x", job) if r.world.ranks == 4)
+    assert "3 times the busbw of a pair" in four.doubts[0].source  # type: ignore[attr-defined]
+
+
+VIRTUAL = World(device="cpu", ranks=8, framework="jax")
+
+
+def virtual_job(**parts) -> MeshJob:
+    return job_of("bench", VIRTUAL, keys={"mesh.fsdp": 4, "mesh.mp": 2}, **parts)
+
+
+def test_virtual_devices_are_seen_one_at_a_time_and_their_collectives_are_emulated(make_record) -> None:
+    job = virtual_job()
+    named = dict(stages(job))
+    (step,) = named["the default's step"]
+    assert step.world.ranks == 1 and step.params["data.batch"] == 1 and step.params["mesh.fsdp"] == 1
+    assert {p.world.ranks for p in named["collectives among the devices"]} == {2, 4, 8}
+    assert all(p.world.ranks == 1 for p in named["products of the meshes"])
+    emulated = make_record(origin=Origin.EMULATED, source="virtual devices on one CPU", ranks=8)
+    assert belongs(emulated, job, Settings()) and not belongs(replace(emulated, origin=Origin.MEASURED), job, Settings())
+    assert belongs(make_record(), job, Settings())
+
+
+def test_a_real_mesh_runs_whole_and_only_what_divides_is_weighed() -> None:
+    job = job_of()
+    (step,) = dict(stages(job))["the default's step"]
+    assert step.world.ranks == 8 and step.params["mesh.fsdp"] == 8
+    assert len(job.possible_meshes()) == 10 and job.possible_meshes()[0] == Mesh(dp=1, fsdp=8, mp=1)
+    assert [m.mp for m in virtual_job().possible_meshes()] == [2, 2, 2]  # two key-value heads, four sequences
+    for mesh in job.possible_meshes():  # whatever the mesh, a device multiplies the same
+        flop = sum(2 * m * n * k * count for m, n, k, _, count in mesh_products(job, mesh))
+        assert flop == pytest.approx(sum(2 * m * n * k * c for m, n, k, _, c in mesh_products(job, job.mesh)))
+
+
+def seen_records(make_record, job: MeshJob, **stretch: float):
+    """Records of one device's steps, a single change stretched by its factor, and of the collectives."""
+    flop = trainers.module("lora405b", "shapes").flop_per_token(job.config) * 512
+
+    def step(keys, factor):
+        params = job.step_params(keys)
+        return make_record(
+            "lora405b.step", params=params, world=job.seen_world, samples=(0.2 * factor,) * 5, work=Work(flop=flop), id=repr(params)
+        )
+
+    changes = [
+        step({key: value}, stretch.get(f"{key.rpartition('.')[2]}_{value}", 1.05))
+        for key, values in wanted_values(job).items()
+        for value in values
+    ]
+    shared = {"origin": Origin.EMULATED, "source": "virtual devices on one CPU"}
+    slow = {"all_gather": stretch.get("slow_gather", 1.0)}
+    links = [
+        replace(
+            r, world=replace(r.world, device="cpu"), **shared,
+            samples=tuple(s * slow.get(r.probe.rpartition(".")[2], 1.0) for s in r.samples),
+        )
+        for r in curves(make_record)
+        if r.probe != "jax.gemm"
+    ]  # fmt: skip
+    return [step({}, 1.0), *changes, *links]
+
+
+def test_single_changes_multiply_and_the_mesh_is_not_confirmable_here(make_record, no_compiler, monkeypatch) -> None:
+    job = virtual_job(keep_shapes=True)
+    records = seen_records(make_record, job, attention_block_64=0.8, unroll_2=0.9, slow_gather=50.0)
+    space = space_of(job, records)
+    both = space.default.with_option("attention_block", _option(space, "attention_block", 64))
+    both = both.with_option("unroll", _option(space, "unroll", 2))
+    assert space.predictor.predict_alone(both).value.mid == pytest.approx(0.2 * 0.8 * 0.9)
+    ran: list[str] = []
+
+    def confirm(trainer, wanted, point_of, **rest):
+        ran.extend(side.candidate.label for side in wanted)
+        return Confirmation(sides=wanted)
+
+    monkeypatch.setattr(meshtuning.confirming, "confirm", confirm)
+    tuned = meshtuning.tune(job, records, Settings()).config
+    assert all("dp" not in label for label in ran) and ran  # only what one device shows is run
+    assert tuned.config["compute"]["attention_block"] == 64 and tuned.config["compute"]["unroll"] == 2
+    assert "not confirmable here" in tuned.choices["mesh.dp"].why and tuned.origin == "emulated"
+    assert any("not confirmable here" in doubt for doubt in tuned.doubts)
+    document = tuned_config.to_document(tuned)
+    assert tuned_config.from_document(document, name="x").choices.keys() == tuned.choices.keys()
+
+
+def _option(space, name: str, value):
+    knob = next(knob for knob in space.knobs if knob.name == name)
+    return next(option for option in knob.options if value in option.keys.values())
+
+
+def test_knobs_and_meshes_that_make_no_sense_are_named() -> None:
+    with pytest.raises(PlanError, match="no knob 'buckets'"):
+        job_of(only=("buckets",))
+    with pytest.raises(PlanError, match="does not cover"):
+        job_of(world=replace(GPUS, ranks=4), keys={"mesh.fsdp": 8})
+    for arguments, said in (
+        (["--micro-batch", "2"], "--micro-batch means nothing to lora405b"),
+        (["--param-tolerance", "0.1"], "--param-tolerance means nothing"),
+        (["--batch", "3", "--ranks", "8"], "which does not divide the model"),
+        (["--preset", "9b"], "9b"),
+    ):
+        command = [sys.executable, "-m", "mi300bench", "tune", "lora405b", "--no-confirm", *arguments]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert answer.returncode == 2 and said in answer.stderr, answer.stderr
+    answer = subprocess.run(
+        [sys.executable, "-m", "mi300bench", "tune", "zaya1", "--batch", "8"], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 2 and "--batch means nothing to zaya1" in answer.stderr
+
+
+def test_the_whole_job_on_one_device_for_real(tmp_path: Path) -> None:
+    """Measure, search, compile, confirm: `tiny` on one CPU device, one knob."""
+    pytest.importorskip("jax")
+    command = [sys.executable, "-m", "mi300bench", "autotune", "lora405b", "--preset", "tiny", "--ranks", "1"]
+    options = ["--only", "attention_block", "--budget", "60s", "--store", str(tmp_path / "runs"), "--out", str(tmp_path)]
+    answer = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=240)
+    assert answer.returncode == 0, answer.stderr
+    tuned = tuned_config.read(tmp_path / "tuned.toml")
+    assert tuned.confirmed is not None and tuned.confirmed.runs >= 3 and tuned.origin == "measured"
+    assert set(tuned.choices) == {"compute.attention_block"}
+    stored = {record.id for record in read_records(tmp_path / "runs")}
+    assert set(tuned.choices["compute.attention_block"].evidence) <= stored
+    page = (tmp_path / "report.html").read_text()
+    assert "What a step would hold and move" in page and "lora405b" in page
