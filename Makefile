@@ -64,6 +64,7 @@ peers: $(VENV)/.test
 	$(BIN)/python -m tests.peers.gemm_search
 	$(BIN)/python -m tests.peers.gemm_fit
 	$(BIN)/python -m tests.peers.memory_model
+	$(BIN)/python -m tests.peers.lora_speed
 
 cluster: $(VENV)/.test
 	$(BIN)/python -m tests.cluster.links

@@ -228,8 +228,8 @@ def scaling(records: Sequence[Measurement]) -> Section | None:
         anchor="scaling",
         title="Scaling with devices",
         sentences=(
-            "The same share of the batch on each device; efficiency is the step on the fewest devices over the step. Emulated devices "
-            "share the cores of one CPU, so theirs says what the program costs beside the computation and nothing about hardware.",
+            "The same share of the batch on each device; efficiency is the step on the fewest devices over the step. Emulated "
+            "devices share the cores of one CPU: theirs says what the program costs beside the computation, nothing about hardware.",
         ),
         table=Table(columns=("step", "share", "devices", "seconds", "efficiency", "origin", "record"), rows=tuple(rows)),
         evidence=tuple(evidence),
