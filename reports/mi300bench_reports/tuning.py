@@ -229,7 +229,7 @@ def scaling(records: Sequence[Measurement]) -> Section | None:
         title="Scaling with devices",
         sentences=(
             "The same share of the batch on each device; efficiency is the step on the fewest devices over the step. Emulated "
-            "devices share the cores of one CPU: theirs says what the program costs beside the computation, nothing about hardware.",
+            "devices share one CPU: theirs says what the program costs beside the computation, not how hardware scales.",
         ),
         table=Table(columns=("step", "share", "devices", "seconds", "efficiency", "origin", "record"), rows=tuple(rows)),
         evidence=tuple(evidence),

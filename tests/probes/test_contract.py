@@ -18,9 +18,17 @@ QUICK = Stop(min_samples=3, max_seconds=0.2, warmup_seconds=0.0)
 TRAINING: dict[str, Scalar] = {"preset": "tiny", "data.seq_len": 16, "data.micro_batch": 1}
 
 
+ROWS: dict[str, Scalar] = {"bytes": 65536, "row_bytes": 256, "dtype": "float32", "variant": "op"}
+SINGLE: dict[str, dict[str, Scalar]] = {
+    "memory.gather": ROWS,
+    "memory.scatter": ROWS,
+    "lora405b.step": {"preset": "tiny", "data.batch": 2, "data.seq_len": 16, "precision": "float32", "compute.remat": "dots"},
+}
+
+
 def params(probe: str) -> list[dict[str, Scalar]]:
-    if probe in ("memory.gather", "memory.scatter"):
-        return [{"bytes": 65536, "row_bytes": 256, "dtype": "float32", "variant": "op"}]
+    if probe in SINGLE:
+        return [SINGLE[probe]]
     if probe.startswith("memory."):
         return [{"bytes": 65536, "dtype": dtype, "variant": "op"} for dtype in ("float32", "bfloat16")]
     if probe == "gemm":
@@ -41,8 +49,6 @@ def params(probe: str) -> list[dict[str, Scalar]]:
         return [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float32")]
     if probe.startswith("jax."):
         return [{"bytes": 65536, "dtype": dtype} for dtype in ("float32", "bfloat16")]
-    if probe == "lora405b.step":
-        return [{"preset": "tiny", "data.batch": 2, "data.seq_len": 16, "precision": "float32", "compute.remat": "dots"}]
     return [TRAINING | ({"ddp.bucket_cap_mb": "0.5"} if probe.endswith("step") else {})]
 
 
