@@ -39,7 +39,9 @@ class TorchGpu(AbstractDevice):
         self.name = properties.name or self.arch
         self.compute_units = properties.multi_processor_count
         self.memory_bytes = properties.total_memory
-        self.facts = facts.find_device(self.name, arch=self.arch, compute_units=self.compute_units)
+        self.facts = facts.find_device(self.name, arch=self.arch, compute_units=self.compute_units, memory_bytes=self.memory_bytes)
+        if self.facts is not None and not self.facts.is_named_in(self.name):
+            self.name = self.facts.name  # "AMD Radeon Graphics" names no product; what it is was found by its figures
         self.cache_bytes = self._cache_bytes(properties)
         self.torch_name = f"cuda:{index}"
         self.fp8 = "float8_e4m3fnuz" if self.arch.startswith("gfx942") else "float8_e4m3fn"

@@ -1,5 +1,6 @@
 """Published numbers with their sources. An unknown device has no peak; there is no fallback to another chip."""
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +9,9 @@ from functools import cache
 from importlib.resources import files
 
 from mi300bench.units import Unit
+
+# What a driver reports and what a data sheet prints differ by reserved memory and by units.
+SAME_MEMORY = 0.12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +33,12 @@ class DeviceFacts:
     name: str
     arch: str
     match: tuple[str, ...]
-    compute_units: int
+    compute_units: int  # 0 where nobody published them
     facts: Mapping[str, Fact]
+
+    def is_named_in(self, name: str) -> bool:
+        """Return whether a driver's name states this product."""
+        return any(re.search(rf"(?<![A-Za-z]){re.escape(part)}", name, re.IGNORECASE) for part in self.match)  # GH200 is no H200
 
 
 @cache
@@ -50,22 +58,28 @@ def device_table() -> tuple[DeviceFacts, ...]:
     )
 
 
-def find_device(name: str, *, arch: str = "", compute_units: int = 0) -> DeviceFacts | None:
+def find_device(name: str, *, arch: str = "", compute_units: int = 0, memory_bytes: float = 0) -> DeviceFacts | None:
     """Return the facts of the device called `name`, or None.
 
-    Where a driver gives no useful name (ROCm in some containers), the architecture decides, provided that
-    the count of compute units agrees: gfx942 is also the MI300A, and a partition of an MI300X.
+    Where a driver gives no useful name (ROCm in some containers), the architecture decides, provided that the count of compute
+    units and the memory agree: gfx942 is also the MI300A, the MI325X, and a partition of an MI300X.
     """
     for device in device_table():
-        if any(part.lower() in name.lower() for part in device.match):
-            return device if compute_units in (0, device.compute_units) else None
-    by_arch = [d for d in device_table() if arch.split(":")[0] == d.arch and compute_units == d.compute_units]
+        if device.is_named_in(name):
+            return device if 0 in (compute_units, device.compute_units) or compute_units == device.compute_units else None
+    by_arch = [
+        device
+        for device in device_table()
+        if arch.split(":")[0] == device.arch
+        and compute_units == device.compute_units
+        and (not memory_bytes or abs(memory_bytes / device.facts["memory_bytes"].value - 1) < SAME_MEMORY)
+    ]
     return by_arch[0] if len(by_arch) == 1 and not _names_another(name) else None
 
 
 def _names_another(name: str) -> bool:
     """Return whether the driver's name states a product, which then is none of the table."""
-    return any(word in name.upper() for word in ("MI3", "MI2", "H100", "H200", "GH200", "H20", "H800"))
+    return any(word in name.upper() for word in ("MI3", "MI2", "H100", "H200", "GH200", "H20", "H800", "B100", "B300"))
 
 
 def peak_fraction(achieved: float, peak: Fact | None) -> float | None:

@@ -1,0 +1,42 @@
+"""What is published of a quantity under the same conditions, and that nothing else is taken for it."""
+
+import pytest
+from mi300bench.hw.facts import device_table
+from mi300bench.hw.reference import normal, published
+
+
+def test_every_row_has_a_known_device_a_source_a_method_and_stays_under_the_device_s_peak() -> None:
+    devices = {device.key: device for device in device_table()}
+    assert len(published()) >= 40
+    for row in published():
+        facts = devices[row.device].facts
+        assert row.source and row.method and row.read_on.year >= 2025
+        if row.quantity == "gemm":
+            assert row.value < facts[row.dtype].value
+        if row.quantity.startswith("memory."):
+            assert row.value < facts["memory_bandwidth"].value
+
+
+def test_the_answer_is_the_published_range_for_the_same_conditions() -> None:
+    found = normal("mi300x", "collective.all_reduce", 310e9, ranks=8, size=4 * 2**30)
+    assert found is not None and (found.low, found.high) == (304e9, 314e9) and found.said.startswith("within")
+    pair = normal("mi300x", "collective.all_reduce", 20e9, ranks=2, size=4 * 2**30)
+    assert pair is not None and pair.said.startswith("below") and "47.7 GB/s" in pair.said
+    product = normal("mi300x", "gemm", 640e12, dtype="bfloat16", flop=2 * 8192.0**3)
+    assert product is not None and product.low == 581e12 and product.high == 788.2e12
+    curve = normal("h200", "collective.all_reduce", 40e9, ranks=8, size=2**20)
+    assert curve is not None and curve.high == pytest.approx(39.9e9)
+
+
+@pytest.mark.parametrize(
+    ("device", "quantity", "conditions"),
+    [
+        ("mi300x", "collective.all_reduce", {"ranks": 4, "size": 2**32}),  # nobody published four
+        ("mi300x", "collective.all_reduce", {"ranks": 8, "size": 2**20}),  # nor a small message
+        ("mi300x", "gemm", {"dtype": "float32", "flop": 1e12}),
+        ("mi300x", "gemm", {"dtype": "bfloat16", "flop": 1e9}),  # a small product has a rate of its own
+        ("a cpu", "memory.copy", {}),
+    ],
+)
+def test_nothing_published_is_an_answer(device: str, quantity: str, conditions: dict) -> None:
+    assert normal(device, quantity, 1.0, **conditions) is None
