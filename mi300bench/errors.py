@@ -5,6 +5,7 @@ Mi300benchError
     NodeError       3   this machine cannot do it
     RecordError     4   stored data cannot be read
     ProbeError      5   at least one point failed; the rest is saved
+    CheckError      6   all was read, and it does not pass: a figure that cannot be right, a machine that got slower
 """
 
 from typing import ClassVar
@@ -42,3 +43,9 @@ class ProbeError(Mi300benchError):
     """At least one point failed; every other record is saved."""
 
     exit_code = 5
+
+
+class CheckError(Mi300benchError):
+    """What was checked does not pass: a figure that cannot be right, a point that got slower."""
+
+    exit_code = 6

@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": ("explain", "Why a tuned config says what it says."),
     "export": ("export", "A tuned config for another framework."),
     "train": ("train", "Run a reference trainer."),
+    "lint": ("lint", "Figures against physics, published peaks and their own arithmetic."),
     "scaling": ("scaling", "A trainer's step on 1, 2, 4, ... devices."),
     "report": ("report", "The store as one HTML file."),
     "autotune": ("autotune", "The whole job: measure, tune, confirm, report."),
@@ -57,7 +58,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit: 0 all good, 2 bad request, 3 this machine cannot, 4 bad data, 5 points failed."""
+    """Run the command line and exit: 0 all good, else the code of the error (see `mi300bench.errors`)."""
     try:
         status = cli.main(standalone_mode=False)
     except Mi300benchError as error:

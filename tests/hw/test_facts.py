@@ -19,8 +19,8 @@ def test_a_peak_is_units_times_operations_times_clock() -> None:
     assert checked >= 20
 
 
-def test_the_tables_have_the_seven_devices_and_a_link_is_its_lanes() -> None:
-    assert {d.key for d in device_table()} == {"mi300x", "mi325x", "mi350x", "mi355x", "h100", "h200", "b200"}
+def test_the_tables_have_the_devices_and_a_link_is_its_lanes() -> None:
+    assert {d.key for d in device_table()} >= {"mi300x", "mi325x", "mi350x", "mi355x", "h100", "h200", "b200"}
     for key, lanes, rate in (("mi300x", 7, 64e9), ("mi325x", 7, 64e9), ("mi350x", 7, 76.5e9), ("mi355x", 7, 76.5e9)):
         device = next(d for d in device_table() if d.key == key)
         assert device.facts["link_bandwidth"].value == lanes * rate

@@ -1,0 +1,92 @@
+"""Records and tuned configs as claims: what a measurement, an imported log or a config states is held against the same rules."""
+
+from collections.abc import Iterable, Iterator
+
+from mi300bench import stats
+from mi300bench.hw.facts import find_device
+from mi300bench.lint.check import compared, found
+from mi300bench.physics import COLLECTIVES
+from mi300bench.schema.claim import Claim, Figure
+from mi300bench.schema.config import TunedConfig
+from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.schema.record import Measurement, Outcome, Series
+
+# A record says which series hold figures that a tool printed beside its times.
+STATED = {"stated_algbw": "algbw", "stated_busbw": "busbw", "stated_bandwidth": "bandwidth", "stated_rate": "rate"}
+
+
+def _stated(series: Series) -> dict[str, Figure]:
+    return {name: float(series[key][0]) for key, name in STATED.items() if series.get(key)}
+
+
+def claims_of(records: Iterable[Measurement]) -> Iterator[Claim]:
+    """Yield what each record with a speed states, where a rule reads it."""
+    for record in records:
+        if record.outcome is not Outcome.OK:
+            continue
+        device = find_device(record.device, arch=str(record.conditions.get("device_arch", "")))
+        figures: dict[str, Figure] = {"seconds": stats.seconds_per_call(record), **_stated(record.series)}
+        if device is not None:
+            figures["device"] = device.key
+        claim = _claim(record, figures)
+        if claim is not None:
+            yield claim
+
+
+def _claim(record: Measurement, figures: dict[str, Figure]) -> Claim | None:
+    probe, p = record.probe.removeprefix("jax."), record.params
+    subject = f"{record.probe} {' '.join(f'{name}={value}' for name, value in p.items())} on {record.node}"
+    base = {"id": record.id, "subject": subject, "source": record.source, "origin": str(record.origin)}
+    if probe.startswith("memory."):
+        moved = record.work.bytes_read + record.work.bytes_written
+        more: dict[str, Figure] = {"bytes": moved, "pattern": probe.removeprefix("memory.")}
+        return Claim(kind="memory_bandwidth", figures=figures | more, **base)
+    if probe == "gemm":
+        shape: dict[str, Figure] = {name: float(str(p[name])) for name in ("m", "n", "k") if name in p}
+        return Claim(kind="product", figures=figures | shape | {"dtype": str(p.get("dtype", ""))}, **base)
+    op = probe.removeprefix("collective.")
+    if op in COLLECTIVES and op != probe:
+        link: dict[str, Figure] = {"op": op, "ranks": float(record.world.ranks), "bytes": record.work.message_bytes}
+        return Claim(kind="transfer", figures=figures | link | _line(record, figures), **base)
+    return None
+
+
+def _line(record: Measurement, figures: dict[str, Figure]) -> dict[str, Figure]:
+    """Return the line rate of a group inside one node, where the device's links are known."""
+    device = find_device(record.device) if "device" in figures else None
+    fact = device.facts.get("link_bandwidth") if device and str(record.conditions.get("hosts", "1")) in ("1", "") else None
+    return {"line_rate": fact.value} if fact else {}
+
+
+def judge_config(tuned: TunedConfig, *, name: str) -> Iterator[Finding]:
+    """Yield whether a tuned config agrees with itself: choices with values, ratio with seconds, tokens, capacity."""
+    for key, choice in tuned.choices.items():
+        part, _, leaf = key.rpartition(".")
+        table = tuned.config.get(part, {}) if part else tuned.config
+        value = table.get(leaf) if isinstance(table, dict) else None
+        claim = Claim(id=f"{name}:{key}", kind="statement", subject=key, source=name, origin=tuned.origin)
+        figures = f"the config has {value!r}, its choice says {choice.value!r}"
+        agrees = value == choice.value
+        yield found(
+            claim,
+            Verdict.SOUND if agrees else Verdict.WRONG,
+            "a config has what its choices say",
+            figures,
+            cause="the file was edited after it was tuned",
+            next_step="tune again, or drop the choice",
+        )
+    confirmed = tuned.confirmed
+    if confirmed is not None:
+        claim = Claim(id=f"{name}:confirmed", kind="ratio", subject="confirmed", source=name, origin=tuned.origin)
+        best = min((side for side in confirmed.sides), key=lambda side: abs(side.ratio.mid - confirmed.ratio.mid), default=None)
+        if best is not None:
+            expected = best.measured_s.mid / confirmed.default_s.mid
+            yield compared(
+                claim,
+                "a ratio is that of its figures",
+                stated=confirmed.ratio.mid,
+                expected=expected,
+                figures=f"{confirmed.ratio.mid:.3f} of the default's step is stated, the seconds give {expected:.3f}",
+                next_step="the file was edited, or sides were mixed up",
+                tolerance=0.15,
+            )

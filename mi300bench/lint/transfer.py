@@ -1,0 +1,126 @@
+"""A transfer: size over time against the stated bandwidth, and bus bandwidth against the line rate.
+
+figures: bytes (one, or both readings of an unsure unit), seconds, op, ranks or ranks_at_least, line_rate; and of bandwidths
+any of algbw, busbw, or `bandwidth` where the claim does not say which
+"""
+
+from collections.abc import Iterator
+
+from mi300bench.lint.check import TOLERANCE, agree, cause_of, found
+from mi300bench.physics import COLLECTIVES, busbw_factor
+from mi300bench.schema.claim import Claim
+from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.units import Unit, format_quantity
+
+SIZE_OVER_TIME, LINE_RATE = "size over time is bandwidth", "bus bandwidth stays under the line rate"
+# A measured busbw may come out this much over a rate that was rounded.
+OVER = 1.02
+
+
+def _factors(claim: Claim) -> tuple[float, float]:
+    """Return the least and the largest busbw / algbw that the claim's operation and ranks allow."""
+    op = claim.text("op") or "send_recv"
+    if op not in COLLECTIVES:
+        return 1.0, 1.0
+    if ranks := claim.number("ranks"):
+        exact = busbw_factor(op, int(ranks))
+        return exact, exact
+    least = int(claim.number("ranks_at_least") or 2)
+    return busbw_factor(op, least), max(busbw_factor(op, least), busbw_factor(op, 1 << 20))
+
+
+def _sizes(claim: Claim) -> tuple[float, ...]:
+    one = claim.number("bytes")
+    return (one,) if one else claim.numbers("bytes")
+
+
+def rates(claim: Claim) -> tuple[float, ...]:
+    """Return size over time, for each reading of the size."""
+    seconds = claim.number("seconds")
+    return tuple(size / seconds for size in _sizes(claim)) if seconds else ()
+
+
+def judge(claim: Claim) -> Iterator[Finding]:
+    """Yield what the figures of a transfer say of each other and of the line."""
+    least, most = _factors(claim)
+    computed = rates(claim)
+    algbw, busbw, unnamed = (claim.number(name) for name in ("algbw", "busbw", "bandwidth"))
+    others = [(least, "busbw taken for algbw, or the other way round")] if least == most and abs(least - 1) > TOLERANCE else []
+    if algbw is not None and computed:
+        yield _size_over_time(claim, algbw, computed, "algbw", others)
+    if busbw is not None and computed:
+        # Between the least and the largest factor nothing is told apart.
+        scaled = tuple(rate * f for rate in computed for f in (least, most))
+        nearest = min(max(busbw, min(scaled)), max(scaled))
+        yield _size_over_time(claim, busbw, (nearest,), "busbw", others)
+    if algbw is not None and busbw is not None and not computed:
+        nearest = min(max(busbw, algbw * least), algbw * most)
+        yield _size_over_time(claim, busbw, (nearest,), "busbw from algbw", others)
+    limit = claim.number("line_rate")
+    if unnamed is not None:
+        yield from _unnamed(claim, unnamed, computed, (least, most), limit)
+        return
+    bus = busbw if busbw is not None else algbw * least if algbw is not None else max(computed, default=0.0) * least
+    if limit and bus:
+        yield _under_the_line(claim, bus, limit)
+
+
+def _size_over_time(
+    claim: Claim, stated: float, computed: tuple[float, ...], name: str, others: list[tuple[float, str]]
+) -> Finding:
+    best = min(computed, key=lambda rate: abs(rate - stated))
+    figures = f"{name} is stated as {_rate(stated)}, size over time gives {_rate(best)}"
+    if agree(stated, best):
+        return found(claim, Verdict.SOUND, SIZE_OVER_TIME, figures)
+    return found(
+        claim,
+        Verdict.WRONG,
+        SIZE_OVER_TIME,
+        figures,
+        cause=cause_of(stated, best, others),
+        next_step="find the units of size, time and bandwidth, and which bandwidth it is",
+    )
+
+
+def _unnamed(
+    claim: Claim, stated: float, computed: tuple[float, ...], factors: tuple[float, float], limit: float | None
+) -> Iterator[Finding]:
+    """Yield the verdict on a bandwidth that may be algbw or busbw: sound where one reading holds against time and line."""
+    least, most = factors
+    as_algbw = not computed or any(agree(stated, rate) for rate in computed)
+    as_busbw = not computed or any(rate * least * (1 - TOLERANCE) <= stated <= rate * most * (1 + TOLERANCE) for rate in computed)
+    holds_algbw = as_algbw and (not limit or stated * least <= limit * OVER)
+    holds_busbw = as_busbw and (not limit or stated <= limit * OVER)
+    told = ", ".join(_rate(rate) for rate in computed)
+    bus = f"{_rate(stated * least)}" + (f" to {_rate(stated * most)}" if most > least else "")
+    figures = f"{_rate(stated)} is stated" + (f", size over time gives {told}" if told else "")
+    figures += f"; as algbw it is a busbw of {bus}" + (f", the line rate is {_rate(limit)}" if limit else "")
+    if holds_algbw or holds_busbw:
+        yield found(claim, Verdict.SOUND, SIZE_OVER_TIME, f"{figures}; as {'algbw' if holds_algbw else 'busbw'} it agrees")
+        return
+    rule = LINE_RATE if as_algbw or as_busbw else SIZE_OVER_TIME
+    near = min(computed, key=lambda rate: abs(rate - stated)) if computed else stated * least
+    cause = (
+        "the time fits an algbw whose busbw is over the line rate"
+        if rule == LINE_RATE
+        else cause_of(stated, near, [(least, "busbw")])
+    )
+    yield found(claim, Verdict.WRONG, rule, figures, cause=cause, next_step="ask for ranks, and whether it is algbw or busbw")
+
+
+def _under_the_line(claim: Claim, bus: float, limit: float) -> Finding:
+    figures = f"busbw {_rate(bus)}, line rate {_rate(limit)}"
+    if bus <= limit * OVER:
+        return found(claim, Verdict.SOUND, LINE_RATE, figures)
+    return found(
+        claim,
+        Verdict.WRONG,
+        LINE_RATE,
+        figures,
+        cause=cause_of(bus, limit),
+        next_step="reduction in the switch (SHARP, NVLS) can pass a ring's bound; without one, check size, time and factor",
+    )
+
+
+def _rate(value: float) -> str:
+    return format_quantity(value, Unit.BYTE_PER_SECOND)
