@@ -18,10 +18,10 @@ from mi300bench.importers.formats import FORMATS
 
 SAMPLES = Path(__file__).parents[1] / "importers" / "samples"
 TOKENS = (
-    "\x1b[31m", "\r", "\x00", "nan", "inf", "-1", "1e400", "9" * 400, ",", ";", '"', "{", "[", "]}", "null",
-    "\ufeff", "\u2028",    "# size count type redop root time algbw busbw #wrong", "Test#,Transfer#", "hipblaslt-Gflops", "device,GPU use (%)", "%",
-    "[1,0]<stdout>:", "function,num_times,n_elements", "host:1:2 [0] NCCL INFO x", "1,048,576", "0", "(mean)", "@ 1x2x3", "\t", "\\",
-    "'", "e", "--",
+    "\x1b[31m", "\r", "\x00", "nan", "inf", "-1", "1e400", "9" * 400, ",", ";", '"', "{", "[", "]}", "null", "%", "\t",
+    "\ufeff", "\u2028", "# size count type redop root time algbw busbw #wrong", "Test#,Transfer#", "hipblaslt-Gflops",
+    "device,GPU use (%)", "[1,0]<stdout>:", "function,num_times,n_elements", "host:1:2 [0] NCCL INFO x", "1,048,576", "0",
+    "(mean)", "@ 1x2x3", "\\", "'", "e", "--",
 )  # fmt: skip
 HANG_S = 1
 LARGEST = 1500
