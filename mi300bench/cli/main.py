@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": ("explain", "Why a tuned config says what it says."),
     "export": ("export", "A tuned config for another framework."),
     "train": ("train", "Run a reference trainer."),
+    "compare": ("compare", "Which point, node, GPU or pair got slower, and since when."),
     "import": ("import_", "What other tools wrote, as records."),
     "lint": ("lint", "Figures against physics, published peaks and their own arithmetic."),
     "scaling": ("scaling", "A trainer's step on 1, 2, 4, ... devices."),
