@@ -31,8 +31,8 @@ SHOWN = 20
 def command(*, sides: tuple[str, ...], by: str | None, effect: float, everything: bool, store: Path, as_json: bool) -> None:
     """Which point, node, GPU or pair got slower, by how much, how sure, and since when.
 
-    A side is a store's or a node's folder, node:NAME or run:ID. Two sides are compared point by point, more of them each with the median of
-    all; with --by node the store's own nodes are the sides. Exits with 6 where something is slower, for CI.
+    A side is a store's or a node's folder, node:NAME or run:ID. Two sides are compared point by point, each of more with
+    the median of all; with --by node the store's own nodes are the sides. Exits with 6 where something is slower, for CI.
     """
     if not 0 < effect < 100:
         raise PlanError(f"an effect of {effect:g} % is none", hint="--effect 3")

@@ -1,0 +1,108 @@
+"""How often comparing two runs of the same machine cries wolf, and whether a point slowed by 5 % is found.
+
+    python -m tests.peers.compare_alarms [--points 200] [--trials 10]
+
+False alarms: 200 small products, measured twice, three processes each. Planted: eight large products, of which one, drawn by seed,
+is measured again while its process may have 95 % of a core (a quota of the kernel's, in a group of our own); the others as before.
+Large, so that a call outlasts the quota's period many times. Needs root and a kernel with the cpu controller (version 1 or 2).
+"""
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mi300bench.fit.comparison import Side, compare
+from mi300bench.flow import plans
+from mi300bench.flow.comparing import side_of
+from mi300bench.flow.measure import measure
+from mi300bench.flow.settings import Settings
+from mi300bench.schema.plan import Point, Stop
+from mi300bench.schema.record import World
+from mi300bench.stats import Verdict
+
+ALONE = World(device="cpu", ranks=1, threads=1)
+QUICK = Stop(relative_ci=0.02, min_samples=7, max_seconds=0.1, warmup_seconds=0.02, min_warmup_calls=1)
+LONG = Stop(relative_ci=0.01, min_samples=5, max_seconds=2.0, warmup_seconds=0.0, min_warmup_calls=1)
+PERIOD_US, QUOTA_US = 50_000, 47_500
+VERSION_1, VERSION_2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+
+
+@contextmanager
+def quota() -> Iterator[None]:
+    """Let this process and what it starts have 95 % of a core; undone at the end."""
+    root = VERSION_1 if (VERSION_1 / "cgroup.procs").exists() else VERSION_2
+    group = root / f"mi300bench-{os.getpid()}"
+    group.mkdir()
+    try:
+        if root == VERSION_1:
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_quota_us").write_text(str(QUOTA_US))
+        else:
+            (group / "cpu.max").write_text(f"{QUOTA_US} {PERIOD_US}")
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        yield
+    finally:
+        (root / "cgroup.procs").write_text(str(os.getpid()))
+        group.rmdir()
+
+
+def side(points: list[Point], store: Path) -> Side:
+    """Measure points in three processes each."""
+    plan = plans.plan("alarms", points, passes=3)
+    return side_of(measure(plan, Settings(store=store, node="here", passes=3)).records)
+
+
+def products(count: int, draw: random.Random, *, flop: float, stop: Stop) -> list[Point]:
+    """Return products of about so many FLOP, of shapes drawn by seed."""
+    shapes: set[tuple[int, int, int]] = set()
+    while len(shapes) < count:
+        m, n = (draw.randrange(8, 33) * 32 for _ in range(2))
+        shapes.add((m, n, max(8, round(flop / 2 / m / n / 8) * 8)))
+    return plans.gemm_points(sorted(shapes), ALONE, dtypes=["float32"], stop=stop)
+
+
+def main() -> int:
+    """Print both figures; 0 where alarms are at most 5 % and nine in ten planted points are found."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--points", type=int, default=200)
+    parser.add_argument("--trials", type=int, default=10)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        store = Path(name)
+        draw = random.Random(1)
+        small = products(options.points, draw, flop=2e8, stop=QUICK)
+        rows = compare(side(small, store), side(small, store))
+        alarms = [row for row in rows if row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+        same = sum(row.verdict is Verdict.SAME for row in rows)
+        print(f"the same machine twice: {len(alarms)} of {len(rows)} points called changed, {same} the same", flush=True)
+        large = products(8, draw, flop=3e10, stop=LONG)
+        base, found = side(large, store), 0
+        for trial in range(options.trials):
+            place = draw.randrange(len(large))
+            after = dict(side([p for i, p in enumerate(large) if i != place], store))
+            with quota():
+                after |= side([large[place]], store)
+            slow = _label(large[place])
+            rows = compare(base, after)
+            first = rows[0]
+            hit = first.verdict is Verdict.SLOWER and first.key == slow
+            found += hit
+            row = next(row for row in rows if row.key == slow)
+            said = f"{row.ratio.mid:.3f} ({row.ratio.low:.3f} to {row.ratio.high:.3f})"
+            others = sum(r.verdict is Verdict.SLOWER for r in rows if r.key != slow)
+            print(f"trial {trial}: planted point {said}, {'found' if hit else 'missed'}; {others} others called slower", flush=True)
+    print(f"{found} of {options.trials} planted points were found and stand first")
+    return int(len(alarms) > 0.05 * options.points or found < 0.9 * options.trials)
+
+
+def _label(point: Point) -> str:
+    return f"{point.probe} " + " ".join(f"{name}={value}" for name, value in point.params.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
