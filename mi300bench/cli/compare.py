@@ -12,7 +12,8 @@ from mi300bench.cli import show
 from mi300bench.cli.options import json_option, say, store_option
 from mi300bench.errors import CheckError, PlanError, RecordError
 from mi300bench.fit.comparison import Compared, compare, odd_ones
-from mi300bench.flow.comparing import ATTRIBUTES, chosen, dated_steps, side_of, slow_parts, split
+from mi300bench.fit.sides import ATTRIBUTES, dated_steps, side_of, slow_parts, split
+from mi300bench.flow.comparing import chosen
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement
 from mi300bench.stats import SMALLEST_EFFECT, Verdict

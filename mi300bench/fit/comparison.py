@@ -25,6 +25,8 @@ CONFIDENCE = 0.99
 # Below so many points of a probe their common scatter is not taken for the noise.
 FEWEST_FOR_SCATTER = 8
 MAD_TO_DEVIATION = 1.4826
+# By how much the variance of a median of a few is over that of their mean.
+MEDIAN_LOSS = 1.35
 # Seconds below this differ by the clock alone.
 LEAST_DEVIATION = 0.002
 
@@ -71,7 +73,8 @@ def _variance(point: Medians, shared: float) -> tuple[float, float]:
 
 
 def _middle(point: Medians) -> float:
-    return float(np.mean(np.log(point.seconds)))
+    """Return the median over processes: one that was disturbed must not move it."""
+    return float(np.median(np.log(point.seconds)))
 
 
 def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> list[Compared]:
@@ -88,7 +91,8 @@ def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> 
         variance, freedom = 0.0, 0.0
         for point in (first[key], second[key]):
             own, degrees = _variance(point, shared.get(family, LEAST_DEVIATION**2))
-            variance, freedom = variance + own / len(point.seconds), freedom + degrees
+            count = len(point.seconds) / (MEDIAN_LOSS if len(point.seconds) > 2 else 1.0)
+            variance, freedom = variance + own / count, freedom + degrees
         deviation = max(math.sqrt(variance), scatter.get(family, 0.0), LEAST_DEVIATION)
         reach = float(t.ppf((1 + CONFIDENCE) / 2, freedom)) * deviation
         middle = moved[key]

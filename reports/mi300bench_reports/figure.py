@@ -77,9 +77,10 @@ def curves(
     y_label: str,
     alt: str,
     marks: Sequence[tuple[float, str]] = (),
+    ranges: Sequence[tuple[float, float, float]] = (),
     log_y: bool = True,
 ) -> str:
-    """Return series over a logarithmic size axis, with vertical marks."""
+    """Return series over a logarithmic size axis, with vertical marks and published ranges (at, low, high)."""
 
     def paint(_figure: Any, axes: Any) -> None:
         for index, line in enumerate(lines):
@@ -90,6 +91,9 @@ def curves(
             axes.plot(line.x, line.y, "o-", color=colour, label=short(line.label), markersize=4, linewidth=1.5)
             if line.low:
                 axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.2, linewidth=0)
+        for place, (at, low, high) in enumerate(ranges):
+            label = "published" if place == 0 else None
+            axes.plot([at, at], [low, high], color=INK, linewidth=6, alpha=0.35, solid_capstyle="butt", label=label)
         for at, text in marks:
             axes.axvline(at, color=INK, linewidth=0.8, linestyle=":")
             axes.annotate(text, (at, 1.0), xycoords=("data", "axes fraction"), fontsize=8, rotation=90, va="top", ha="right")
@@ -153,6 +157,66 @@ def stacked(labels: Sequence[str], parts: Sequence[tuple[str, Sequence[float]]],
         axes.legend(fontsize=8, ncols=len(parts), loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
     return _draw((7.2, 1.2 + 0.28 * len(labels)), alt, paint)
+
+
+def heat(
+    table: Sequence[Sequence[float | None]], *, rows: Sequence[str], columns: Sequence[str], label: str, alt: str,
+    x_label: str = "", y_label: str = "", middle: float | None = None,
+    marks: Sequence[tuple[float, float, str]] = (),
+) -> str:  # fmt: skip
+    """Return a map of values by row and column, None left empty.
+
+    `middle` is where two colours meet; `marks` are (column, row, text).
+    """
+
+    def paint(figure: Any, axes: Any) -> None:
+        import numpy as np
+
+        values = np.array([[float("nan") if v is None else v for v in row] for row in table], dtype=float)
+        known = values[~np.isnan(values)]
+        reach = max(abs(known - middle).max(), 1e-9) if middle is not None and known.size else 0.0
+        bounds = {"vmin": middle - reach, "vmax": middle + reach} if middle is not None else {}
+        drawn = axes.pcolormesh(values, cmap="viridis" if middle is None else "coolwarm", edgecolors="none", **bounds)
+        axes.grid(False)
+        every_x, every_y = max(1, len(columns) // 12), max(1, len(rows) // 24)
+        axes.set_xticks([i + 0.5 for i in range(0, len(columns), every_x)], list(columns)[::every_x])
+        axes.set_yticks([i + 0.5 for i in range(0, len(rows), every_y)], [short(r) for r in list(rows)[::every_y]], fontsize=8)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        for x, y, text in marks:
+            axes.plot([x], [y], "o", markersize=9, markerfacecolor="none", markeredgecolor=COLOURS[4], markeredgewidth=1.6)
+            axes.annotate(text, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8)
+        bar = figure.colorbar(drawn, ax=axes, label=label)
+        bar.outline.set_edgecolor(INK)
+        bar.ax.tick_params(color=INK)
+
+    return _draw((7.2, 1.4 + 0.24 * min(max(len(rows), 4), 24)), alt, paint)
+
+
+def roofline(points: Sequence[tuple[str, float, float]], *, peaks: Sequence[tuple[str, float]], bandwidth: float, alt: str) -> str:
+    """Return rates over intensity (label, FLOP a byte, FLOP a second) under a bandwidth and peaks (label, FLOP a second)."""
+
+    def paint(_figure: Any, axes: Any) -> None:
+        xs = [x for _, x, _ in points]
+        least, most = min(xs) / 4, max(*xs, max(rate for _, rate in peaks) / bandwidth) * 2
+        for place, (label, rate) in enumerate(peaks):
+            ridge = rate / bandwidth
+            axes.plot([least, ridge, most], [least * bandwidth / 1e12, rate / 1e12, rate / 1e12], "--", linewidth=1.2,
+                      color=COLOURS[(place + 2) % len(COLOURS)], label=short(label))  # fmt: skip
+        groups: dict[str, list[tuple[float, float]]] = {}
+        for label, x, rate in points:
+            groups.setdefault(label, []).append((x, rate / 1e12))
+        for (label, found), colour in zip(groups.items(), itertools.cycle(COLOURS), strict=False):
+            axes.plot([x for x, _ in found], [y for _, y in found], "o", markersize=4, color=colour, label=short(label))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("FLOP a byte that has to move")
+        axes.set_ylabel("TFLOPS")
+        axes.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+        axes.xaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+        axes.legend(fontsize=8)
+
+    return _draw((7.2, 3.6), alt, paint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

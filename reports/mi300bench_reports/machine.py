@@ -11,12 +11,13 @@ from mi300bench.fit.link import LinkModel, fit_link
 from mi300bench.fit.overlap import fit_overlap
 from mi300bench.fit.roofline import MemoryCurve, fit_memory
 from mi300bench.hw.facts import Fact, find_device, peak_fraction
+from mi300bench.hw.reference import normal
 from mi300bench.schema.doubt import VariantsDisagree
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import Unit, format_bytes, format_quantity
 
-from mi300bench_reports import figure
+from mi300bench_reports import figure, maps
 from mi300bench_reports.page import Section, Table, by_machine, passes_of
 
 # Two kernels of one pattern that differ by more than this measure a kernel, not the memory.
@@ -27,12 +28,19 @@ def sections(records: Sequence[Measurement], gemms: Sequence[Gemm] = ()) -> list
     """Return the sections for which there are records; `gemms` are the products of the tuned model."""
     found: list[Section] = []
     for number, (name, own) in enumerate(by_machine(records).items()):
-        for section in (memory(own), products(own, gemms), *collectives(own), overlap(own)):
+        found_here = (
+            memory(own), maps.roofline(own), products(own, gemms, is_alone=not name), maps.products(own, gemms), *collectives(own),
+            maps.ranks(own), maps.pairs(own), overlap(own),
+        )  # fmt: skip
+        for section in found_here:
             if section is not None:
                 suffix = f"-{number}" if number else ""
                 title = f"{section.title}: {name}" if name else section.title
                 found.append(replace(section, anchor=section.anchor + suffix, title=title))
     return found
+
+
+MOST_FITTED, MOST_ROWS = 100, 600
 
 
 def _published(record: Measurement, name: str) -> Fact | None:
@@ -146,8 +154,11 @@ def _rows(records: Sequence[Measurement]) -> Table | None:
     return Table(columns=("pattern", "array", "row", "variant", "bandwidth"), rows=tuple(rows)) if rows else None
 
 
-def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = ()) -> Section | None:
-    """Return the map of matrix products: rate of a rank by shape, fastest first; what `gemms` reach together; the fit."""
+def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = (), *, is_alone: bool = True) -> Section | None:
+    """Return the rates of matrix products of a rank by shape, fastest first; what `gemms` reach together; the fit.
+
+    The fit takes seconds, so it is of one machine's page alone.
+    """
     points = passes_of(r for r in records if r.probe == "gemm")
     if not points:
         return None
@@ -185,7 +196,9 @@ def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = ()) -> Sect
         busy = "" if ranks == 1 else f", {ranks} ranks busy at once, each"
         sentences.append(
             f"{dtype}{busy}: the best shape reaches {format_quantity(rate, Unit.FLOP_PER_SECOND)}, "
-            f"{_of_peak(rate, _published(points[0][0], dtype))}." + _together(own, gemms, rate) + _predictable(own)
+            f"{_of_peak(rate, _published(points[0][0], dtype))}."
+            + _together(own, gemms, rate)
+            + (_predictable(own) if is_alone else "")
         )
     sentences.append("Shapes are MxNxK with K the reduction; share is of the best shape of the same type and ranks.")
     columns = ("shape", "layout", "type", "ranks", "cache", "rate", "share", "+-", "record")
@@ -194,7 +207,7 @@ def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = ()) -> Sect
         title="Matrix products",
         sentences=tuple(sentences),
         chart=chart,
-        table=Table(columns=columns, rows=tuple(rows), keys=tuple(keys)),
+        table=Table(columns=columns, rows=tuple(rows[:MOST_ROWS]), keys=tuple(keys[:MOST_ROWS])),
     )
 
 
@@ -215,7 +228,9 @@ def _predictable(points: Sequence[Sequence[Measurement]]) -> str:
     """Return how well a fit through these points predicts those left out, where there are enough."""
     if len({(g[0].params["m"], g[0].params["n"], g[0].params["k"]) for g in points}) < FEWEST_SHAPES:
         return ""
-    model = fit_gemm(points)
+    # Drawn evenly: the fit's time grows with the cube of the shapes.
+    step = max(1, len(points) // MOST_FITTED)
+    model = fit_gemm(list(points)[::step])
     return (
         f" A fit predicts shapes left out of it to {stats.typical(model.errors):.1%} (median); the nearest measured shape's rate "
         f"would be off by {stats.typical(model.nearest_errors):.1%}."
@@ -235,12 +250,15 @@ def _fit_line(link: LinkModel) -> figure.Line:
 def collectives(records: Sequence[Measurement]) -> list[Section]:
     """Return one section for each number of ranks, torch's and JAX's apart: bandwidth over size with the fitted link."""
     ours = ("collective.", "jax.collective.")
-    points = passes_of(r for r in records if r.probe.startswith(ours) and "inflight" not in r.params)
+    points = passes_of(
+        r for r in records if r.probe.startswith(ours) and "inflight" not in r.params and not r.params.get("in_place")
+    )
     found = []
     for prefix, ranks in sorted({(p[0].probe.rpartition(".")[0], p[0].world.ranks) for p in points}):
         lines: list[figure.Line] = []
         rows: list[tuple[str, ...]] = []
         evidence: list[str] = []
+        ranges: list[tuple[float, float, float]] = []
         for op in physics.COLLECTIVES:
             group = [p for p in points if p[0].world.ranks == ranks and p[0].probe == f"{prefix}.{op}"]
             try:
@@ -258,6 +276,7 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
                  format_bytes(link.kink_bytes) if link.kink_bytes else "none", f"{link.typical_error:.1%}")
             )  # fmt: skip
             evidence += link.evidence
+            ranges += _published_range(group, op, ranks, factor)
         if not lines:
             continue
         first = next(p[0] for p in points if p[0].world.ranks == ranks and p[0].probe.startswith(prefix))
@@ -278,12 +297,28 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
                     lines,
                     x_label="message size S",
                     y_label="algbw, GB/s",
+                    ranges=ranges,
                     alt=f"Bandwidth of collectives among {place}",
                 ),
                 table=Table(columns=columns, rows=tuple(rows)),
                 evidence=tuple(evidence),
             )
         )
+    return found
+
+
+def _published_range(
+    group: Sequence[Sequence[Measurement]], op: str, ranks: int, factor: float
+) -> list[tuple[float, float, float]]:
+    """Return (size, low, high) in GB/s algbw of what others published for the same operation, ranks and about the same size."""
+    found = []
+    for passes in group:
+        device = find_device(passes[0].device, arch=str(passes[0].conditions.get("device_arch", "")))
+        size = passes[0].work.message_bytes
+        value = size / stats.interval_of(passes).mid * factor
+        known = normal(device.key, f"collective.{op}", value, ranks=ranks, size=size) if device else None
+        if known is not None:
+            found.append((size, known.low / factor / 1e9, known.high / factor / 1e9))
     return found
 
 

@@ -10,6 +10,9 @@ from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import Unit, format_quantity
 
+# A page holds so many points; a store may hold more.
+MOST_POINTS = 2000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -21,8 +24,17 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Detail:
+    """What is folded away under a section: a summary, sentences and a table."""
+
+    summary: str
+    sentences: tuple[str, ...] = ()
+    table: Table | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading with sentences, a chart (SVG) and a table, each of which may be missing, and its evidence."""
+    """A heading with sentences, a chart (SVG) and a table, each of which may be missing, details, and its evidence."""
 
     anchor: str
     title: str
@@ -30,6 +42,7 @@ class Section:
     chart: str = ""
     table: Table | None = None
     code: str = ""
+    details: tuple[Detail, ...] = ()
     evidence: tuple[str, ...] = ()
 
 
@@ -108,8 +121,8 @@ def doubts(records: Sequence[Measurement]) -> Section | None:
 
 
 def failures(records: Sequence[Measurement]) -> Section | None:
-    """Return the points without a speed and why."""
-    bad = [record for record in records if record.outcome is not Outcome.OK]
+    """Return the points without a speed and why; series of readings are none."""
+    bad = [record for record in records if record.outcome is not Outcome.OK and record.probe != "telemetry"]
     if not bad:
         return None
     rows = tuple((r.probe, params_text(r), str(r.outcome), r.reason, r.id) for r in bad)
@@ -144,10 +157,12 @@ def _world(record: Measurement) -> str:
 
 
 def all_points(records: Sequence[Measurement]) -> Section:
-    """Return one row a point: seconds, interval, samples, record ids."""
+    """Return one row a point: seconds, interval, samples, record ids; of very many the newest."""
     rows: list[tuple[str, ...]] = []
     keys: list[tuple[float | str, ...]] = []
-    for passes in passes_of(records):
+    every = passes_of(records)
+    shown = every if len(every) <= MOST_POINTS else sorted(every, key=lambda passes: passes[0].run)[-MOST_POINTS:]
+    for passes in shown:
         interval = stats.interval_of(passes)
         count = sum(len(record.samples) for record in passes)
         half = (interval.high - interval.low) / 2 / interval.mid
@@ -168,7 +183,10 @@ def all_points(records: Sequence[Measurement]) -> Section:
     return Section(
         anchor="points",
         title="All points",
-        sentences=("Median seconds a call of the newest run of each point; the interval is over processes.",),
+        sentences=(
+            "Median seconds a call of the newest run of each point; the interval is over processes.",
+            *([f"The newest {len(shown)} of {len(every)} points; the rest: mi300bench query."] if len(shown) < len(every) else []),
+        ),
         table=Table(
             columns=("probe", "parameters", "ranks", "time", "+-", "samples", "records"),
             rows=tuple(rows),
@@ -198,19 +216,23 @@ def reproduce(records: Sequence[Measurement], tuned: TunedConfig | None) -> Sect
 
 def build(records: Sequence[Measurement], tuned: TunedConfig | None, gemms: Sequence[Gemm] = ()) -> Page:
     """Return the page. The records of the tuned config's evidence are drawn as the choice saw them; `gemms` are its model's."""
-    from mi300bench_reports import machine, planned, tuning
+    from mi300bench_reports import beside, claims, machine, planned, tuning
 
     ordered = tuple(sorted(records, key=lambda record: (record.run, record.started_at, record.id)))
     sections = [
         *tuning.sections(ordered, tuned),
+        beside.nodes(ordered),
+        beside.changes(ordered),
         planned.plans(ordered),
         *machine.sections([record for record in ordered if not record.probe.endswith(".plan")], gemms),
         tuning.scaling(ordered),
         tuning.training_runs(ordered),
+        claims.figures(ordered),
         doubts(ordered),
         failures(ordered),
         conditions(ordered),
         reproduce(ordered, tuned),
+        claims.published(),
         all_points(ordered),
     ]
     return Page(

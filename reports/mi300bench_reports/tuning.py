@@ -1,6 +1,6 @@
 """The choice: verdict, the measured timeline with simulated buckets, predicted against measured, training runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mi300bench import stats
@@ -15,11 +15,13 @@ from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import MIB, Unit, format_bytes, format_quantity
 
 from mi300bench_reports import figure
-from mi300bench_reports.page import Section, Table, Verdict, machine_of, passes_of
+from mi300bench_reports.page import Detail, Section, Table, Verdict, machine_of, params_text, passes_of
 
 BUCKET = "ddp.bucket_cap_mb"
 # So many runs share the chart of losses.
 MOST_CURVES = 6
+# So many samples of a record are printed.
+MOST_SAMPLES = 12
 
 
 def _range(interval: Interval) -> str:
@@ -65,7 +67,7 @@ def sections(records: Sequence[Measurement], tuned: TunedConfig | None) -> list[
     """Return the sections about the tuned config, drawn from the very records that it names."""
     if tuned is None:
         return []
-    found = [decisions(tuned)]
+    found = [decisions(tuned, records)]
     ran = _fresh_runs(tuned)
     found += [ran] if ran is not None else []
     choice = tuned.choices.get(BUCKET)
@@ -77,28 +79,42 @@ def sections(records: Sequence[Measurement], tuned: TunedConfig | None) -> list[
     return found
 
 
-def decisions(tuned: TunedConfig) -> Section:
-    """Return every choice with why, alternatives and evidence."""
-    rows: list[tuple[str, ...]] = []
-    sentences: list[str] = []
-    evidence: list[str] = []
+def decisions(tuned: TunedConfig, records: Sequence[Measurement]) -> Section:
+    """Return every choice: what, instead of what, why; folded under it alternatives, doubts, records down to their samples."""
+    by_id = {record.id: record for record in records}
+    rows = []
+    details = []
     for key, choice in tuned.choices.items():
         is_kept = choice.value == choice.default
-        said = f"{key} stays at its default" if is_kept else f"{key} = {choice.value} (default {choice.default})"
-        sentences.append(f"{said}. {choice.why}")
-        sentences += [f"Doubt: {doubt}" for doubt in choice.doubts]
-        evidence += choice.evidence
-        for other in choice.alternatives:
-            same = ", ".join(map(str, other.same_as))
-            rows.append((key, str(other.value), _range(other.predicted_s), same))
-    sentences += [f"Note: {doubt}" for doubt in tuned.doubts]
-    columns = ("choice", "alternative", "predicted seconds a step", "packs like")
+        rows.append((key, str(choice.value), "kept" if is_kept else f"instead of {choice.default}", choice.why))
+        details.append(_detail(key, choice, by_id))
     return Section(
         anchor="decisions",
         title="What to set and why",
-        sentences=tuple(sentences),
-        table=Table(columns=columns, rows=tuple(rows)),
-        evidence=tuple(evidence),
+        sentences=tuple(f"Note: {doubt}" for doubt in tuned.doubts),
+        table=Table(columns=("setting", "value", "", "why"), rows=tuple(rows)),
+        details=tuple(details),
+    )
+
+
+def _detail(key: str, choice: Choice, by_id: Mapping[str, Measurement]) -> Detail:
+    """Return what is behind a choice: alternatives with their predictions, doubts, and each record's own samples."""
+    rows = [
+        ("alternative", str(other.value), _range(other.predicted_s), ", ".join(map(str, other.same_as)))
+        for other in choice.alternatives
+    ]
+    for identity in choice.evidence:
+        record = by_id.get(identity)
+        if record is None:
+            rows.append(("record", identity, "not in this store", ""))
+            continue
+        samples = " ".join(f"{value:.4g}" for value in record.samples[:MOST_SAMPLES])
+        more = f" and {len(record.samples) - MOST_SAMPLES} more" if len(record.samples) > MOST_SAMPLES else ""
+        rows.append(("record", f"{identity} {record.probe} {params_text(record)}", f"{samples} s{more}", str(record.origin)))
+    return Detail(
+        summary=f"{key}: {len(choice.alternatives)} alternatives, {len(choice.evidence)} records, {len(choice.doubts)} doubts",
+        sentences=tuple(f"Doubt: {doubt}" for doubt in choice.doubts),
+        table=Table(columns=("what", "which", "seconds", "same as, or origin"), rows=tuple(rows)),
     )
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mi300bench.errors import PlanError
-from mi300bench.flow.comparing import chosen, dated_steps, side_of, slow_parts, split
+from mi300bench.fit.sides import dated_steps, side_of, slow_parts, split
+from mi300bench.flow.comparing import chosen
 from mi300bench.schema.record import Measurement, short_hash
 from mi300bench.store.writer import RunWriter
 
