@@ -96,6 +96,7 @@ def tune(job: MeshJob, records: Sequence[Measurement], settings: Settings, *, co
             pick = pick.with_option("mesh", best.options["mesh"])
             if not memory.fits(pick):  # what was slower on one device, but is what makes the mesh fit
                 pick = best
+    memory.ask(pick)
     for note in notes:
         settings.say(f"note: {note}")
     everything = (*records, *memory.records(), *fresh.records)

@@ -1,7 +1,7 @@
 """Bandwidth, rates and utilisation against what a device can do.
 
 memory: device, bandwidth, pattern, share (of the peak, as stated), bytes, seconds
-product: device, m, n, k, dtype, rate, seconds, share
+product: device, m, n, k (or flop), dtype, rate, seconds, share
 utilisation: device, devices, dtype, parameters, tokens_per_second, flop_per_parameter (6, or 4 with frozen weights), stated, mfu
 bound: device, dtype, seq_len, stated (memory or compute): attention over a whole sequence at once
 """
@@ -119,7 +119,7 @@ def memory(claim: Claim) -> Iterator[Finding]:
 def product(claim: Claim) -> Iterator[Finding]:
     """Yield what a matrix product's rate says."""
     m, n, k, seconds, stated = (claim.number(name) for name in ("m", "n", "k", "seconds", "rate"))
-    flop = gemm_flop(int(m), int(n), int(k)) if m and n and k else None
+    flop = claim.number("flop") or (gemm_flop(int(m), int(n), int(k)) if m and n and k else None)
     if stated and flop and seconds:
         computed = flop / seconds
         yield compared(

@@ -43,6 +43,7 @@ def _claim(record: Measurement, figures: dict[str, Figure]) -> Claim | None:
         return Claim(kind="memory_bandwidth", figures=figures | more, **base)
     if probe == "gemm":
         shape: dict[str, Figure] = {name: float(str(p[name])) for name in ("m", "n", "k") if name in p}
+        shape |= {"flop": record.work.flop} if record.work.flop else {}  # with its batch, where it has one
         return Claim(kind="product", figures=figures | shape | {"dtype": str(p.get("dtype", ""))}, **base)
     op = probe.removeprefix("collective.")
     if op in COLLECTIVES and op != probe:

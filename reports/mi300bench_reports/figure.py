@@ -101,7 +101,7 @@ def curves(
         axes.xaxis.set_major_formatter(_binary)
         if log_y:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+            _plain(axes.yaxis)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         axes.legend(fontsize=9)
@@ -120,6 +120,12 @@ def losses(lines: Sequence[Line], *, alt: str) -> str:
         axes.legend(fontsize=8)
 
     return _draw((7.5, 3.2), alt, paint)
+
+
+def _plain(axis: Any) -> None:
+    """Label a logarithmic axis with plain numbers, those between the decades too where it has few decades."""
+    axis.set_major_formatter(lambda value, _position: f"{value:g}")
+    axis.set_minor_formatter(lambda value, _position: f"{value:g}" if f"{value:e}"[0] in "25" else "")
 
 
 def _binary(size: float, _position: int) -> str:
@@ -183,6 +189,8 @@ def heat(
         axes.set_yticks([i + 0.5 for i in range(0, len(rows), every_y)], [short(r) for r in list(rows)[::every_y]], fontsize=8)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
+        if not marks:
+            axes.invert_yaxis()  # the first row on top, as in a table
         for x, y, text in marks:
             axes.plot([x], [y], "o", markersize=9, markerfacecolor="none", markeredgecolor=COLOURS[4], markeredgewidth=1.6)
             axes.annotate(text, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8)
@@ -212,8 +220,8 @@ def roofline(points: Sequence[tuple[str, float, float]], *, peaks: Sequence[tupl
         axes.set_yscale("log")
         axes.set_xlabel("FLOP a byte that has to move")
         axes.set_ylabel("TFLOPS")
-        axes.yaxis.set_major_formatter(lambda value, _position: f"{value:g}")
-        axes.xaxis.set_major_formatter(lambda value, _position: f"{value:g}")
+        _plain(axes.yaxis)
+        _plain(axes.xaxis)
         axes.legend(fontsize=8)
 
     return _draw((7.2, 3.6), alt, paint)

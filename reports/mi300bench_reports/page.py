@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mi300bench import stats
 from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.model import Gemm
-from mi300bench.schema.record import Measurement, Outcome
+from mi300bench.schema.record import Measurement, Origin, Outcome
 from mi300bench.units import Unit, format_quantity
 
 # A page holds so many points; a store may hold more.
@@ -97,7 +97,9 @@ def by_machine(records: Iterable[Measurement]) -> dict[str, tuple[Measurement, .
     """Return the records of each machine, by a name to put in headings: empty where there is one machine only."""
     groups: dict[tuple[str, ...], list[Measurement]] = {}
     for record in records:
-        groups.setdefault(machine_key(record), []).append(record)
+        key = machine_key(record)
+        # What several tools wrote of one machine stands on its page together; every row still names its own.
+        groups.setdefault((*key[:3], "" if record.origin is Origin.IMPORTED else key[3]), []).append(record)
     if len(groups) == 1:
         return {"": tuple(*groups.values())}
     return {" ".join(part for part in key if part and part != "measured"): tuple(found) for key, found in groups.items()}

@@ -83,3 +83,26 @@ def test_every_chart_has_a_name_and_every_link_a_target(page) -> None:
     assert page.locator("figure svg").count() >= 5
     for target in page.locator("nav a").evaluate_all("links => links.map(a => a.getAttribute('href'))"):
         assert page.locator(target).count() == 1
+
+
+def test_what_is_folded_away_opens_by_keyboard_and_its_table_sorts(page) -> None:
+    summary = page.locator("details.detail summary").first
+    summary.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("details.detail").first.get_attribute("open") is not None
+    header = page.locator("details.detail th").first
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "ascending"
+
+
+def test_print_shows_everything_that_is_open_and_no_buttons(page) -> None:
+    page.emulate_media(media="print")
+    assert not page.locator("#theme").is_visible() and not page.locator("nav").is_visible()
+    assert page.locator("#points table").is_visible() and not page.locator("details.detail").first.is_visible()
+    assert page.evaluate("getComputedStyle(document.querySelector('#points .scroll')).maxHeight") == "none"
+
+
+def test_every_chart_has_a_name_and_every_table_a_region(page) -> None:
+    assert page.locator("figure svg").count() > 3
+    assert page.locator("figure svg:not([aria-label])").count() == 0
+    assert page.locator(".scroll:not([aria-label])").count() == 0 and page.locator("th:not([aria-sort])").count() == 0

@@ -149,6 +149,14 @@ def test_what_is_imported_keeps_its_origin_feeds_a_fit_and_is_linted(tmp_path: P
     assert len(list(read_records(tmp_path))) == 8
 
 
+@pytest.mark.parametrize("name", [name for name in FORMAT_OF if name not in ("rocm_smi.csv", "rccl.json")])
+def test_the_linter_finds_nothing_wrong_with_any_sample(tmp_path: Path, name: str) -> None:
+    """What a tool prints beside its times agrees with them, so that what stands out in a real file is the file's."""
+    import_files([SAMPLES / name], Settings(store=tmp_path, node="n"), kind="auto", device="", is_check=False)
+    wrong = [f for f in judge(claims_of(read_records(tmp_path))) if f.verdict is Verdict.WRONG]
+    assert not wrong
+
+
 def test_a_wrong_answer_and_a_series_have_no_speed(tmp_path: Path) -> None:
     paths = [SAMPLES / "rccl.json", SAMPLES / "rocm_smi.csv"]
     import_files(paths, Settings(store=tmp_path, node="n"), kind="auto", device="MI300X", is_check=False)

@@ -73,7 +73,7 @@ def test_every_part_is_there(records, config) -> None:
     anchors = [section.anchor for section in page.sections]
     assert anchors == [
         "decisions", "against", "timeline", "memory", "products", "collectives-2", "overlap", "training", "doubts", "failures",
-        "conditions", "reproduce", "points",
+        "conditions", "reproduce", "claims", "points",
     ]  # fmt: skip
     assert page.verdict is not None and "ddp.bucket_cap_mb" in page.verdict.set_this
     charts = {s.anchor for s in page.sections if s.chart}
