@@ -7,7 +7,7 @@ from mi300bench import stats
 from mi300bench.hw.facts import find_device
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, Outcome
-from mi300bench.units import Unit, format_bytes, format_quantity
+from mi300bench.units import ELEMENT_BYTES, Unit, format_bytes, format_quantity
 
 from mi300bench_reports import figure
 from mi300bench_reports.page import Section, passes_of
@@ -78,7 +78,10 @@ def roofline(records: Sequence[Measurement]) -> Section | None:
         rate = stats.flop_rate(work, stats.interval_of(passes).mid)
         dtype = str(passes[0].params.get("dtype"))
         best[dtype] = max(best.get(dtype, 0.0), rate)
-        placed.append((dtype, work.flop / max(1.0, work.bytes_read + work.bytes_written), rate))
+        if (moved_bytes := _operand_bytes(passes[0])) > 0:
+            placed.append((dtype, work.flop / moved_bytes, rate))
+    if not placed:
+        return None
     facts = find_device(records[0].device, arch=str(records[0].conditions.get("device_arch", "")))
     peaks = []
     for dtype, rate in best.items():
@@ -96,6 +99,14 @@ def roofline(records: Sequence[Measurement]) -> Section | None:
         ),
         chart=figure.roofline(placed, peaks=peaks, bandwidth=roof, alt="Products by intensity under the roofs"),
     )
+
+
+def _operand_bytes(record: Measurement) -> float:
+    """Return the bytes of a product's operands, each once; 0 where neither the record nor its type tells."""
+    told = record.work.bytes_read + record.work.bytes_written
+    element = ELEMENT_BYTES.get(str(record.params.get("dtype")), 0)
+    m, n, k = (float(str(record.params[name])) for name in ("m", "n", "k"))
+    return told or element * (m * k + k * n + m * n) * float(str(record.params.get("batch", 1)))
 
 
 def ranks(records: Sequence[Measurement]) -> Section | None:

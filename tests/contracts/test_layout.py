@@ -48,3 +48,12 @@ def test_the_command_line_reference_is_what_the_commands_say() -> None:
 
 def test_doubts_have_names_of_their_own() -> None:
     assert len(KINDS) >= 15 and all(kind == doubt.kind for kind, doubt in KINDS.items())
+
+
+def test_make_test_runs_every_test_once() -> None:
+    """What measures runs alone, the rest together; a new folder has to be in one of the two lists."""
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    listed = [word for name in ("ALONE", "TOGETHER") for word in text.split(f"{name} := ")[1].split("\n")[0].split()]
+    there = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if path.is_dir() and not path.name.startswith("_")}
+    there |= {f"tests/{path.name}" for path in (ROOT / "tests").glob("test_*.py")}
+    assert sorted(listed) == sorted(there - {"tests/peers"})
