@@ -40,7 +40,7 @@ autotune: $(VENV)/.run
 
 # What measures needs the machine to itself; the rest shares the cores.
 ALONE := tests/cli tests/cluster tests/device tests/flow tests/perf tests/probes tests/runner
-TOGETHER := tests/browser tests/contracts tests/export tests/fit tests/fuzz tests/golden tests/hw tests/importers tests/lint \
+TOGETHER := tests/browser tests/contracts tests/export tests/fit tests/fuzz tests/hw tests/importers tests/lint \
 	tests/reports tests/schema tests/store tests/training tests/tune tests/test_physics.py tests/test_stats.py tests/test_units.py
 
 test: $(VENV)/.test

@@ -78,7 +78,8 @@ def _against_peak(claim: Claim, rate: float, unit: Unit, name: str) -> Iterator[
         yield found(claim, Verdict.SOUND, SHARE, f"{figures}, stated as {share:.0%}")
 
 
-def _against_published(claim: Claim, quantity: str, rate: float, unit: Unit, **conditions: float | str) -> Iterator[Finding]:
+def against_published(claim: Claim, quantity: str, rate: float, unit: Unit, **conditions: float | str) -> Iterator[Finding]:
+    """Yield whether a rate is normal: within what others published for the same device and conditions, if anything is."""
     device = device_of(claim)
     known = normal(device.key, quantity, rate, **conditions) if device else None  # type: ignore[arg-type]
     if known is None:
@@ -91,7 +92,7 @@ def _against_published(claim: Claim, quantity: str, rate: float, unit: Unit, **c
         NORMAL,
         f"{format_quantity(rate, unit)}: {known.said}",
         cause="another device, a partition, a busy machine, or a kernel that is the limit itself",
-        next_step="mi300bench hbm, or gemm-sweep, on the node",
+        next_step="mi300bench hbm, gemm-sweep or collectives on the node, and compare with another node",
     )
 
 
@@ -113,7 +114,7 @@ def memory(claim: Claim) -> Iterator[Finding]:
     if rate:
         yield from _against_peak(claim, rate, Unit.BYTE_PER_SECOND, "memory_bandwidth")
         if pattern := claim.text("pattern"):
-            yield from _against_published(claim, f"memory.{pattern}", rate, Unit.BYTE_PER_SECOND)
+            yield from against_published(claim, f"memory.{pattern}", rate, Unit.BYTE_PER_SECOND)
 
 
 def product(claim: Claim) -> Iterator[Finding]:
@@ -135,7 +136,7 @@ def product(claim: Claim) -> Iterator[Finding]:
     if rate:
         dtype = claim.text("dtype") or "bfloat16"
         yield from _against_peak(claim, rate, Unit.FLOP_PER_SECOND, dtype)
-        yield from _against_published(claim, "gemm", rate, Unit.FLOP_PER_SECOND, dtype=dtype, flop=flop or 1e12)
+        yield from against_published(claim, "gemm", rate, Unit.FLOP_PER_SECOND, dtype=dtype, flop=flop or 1e12)
 
 
 def utilisation(claim: Claim) -> Iterator[Finding]:

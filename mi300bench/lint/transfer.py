@@ -7,6 +7,7 @@ any of algbw, busbw, or `bandwidth` where the claim does not say which
 from collections.abc import Iterator
 
 from mi300bench.lint.check import TOLERANCE, agree, cause_of, found
+from mi300bench.lint.peaks import against_published
 from mi300bench.physics import COLLECTIVES, busbw_factor
 from mi300bench.schema.claim import Claim
 from mi300bench.schema.finding import Finding, Verdict
@@ -63,6 +64,12 @@ def judge(claim: Claim) -> Iterator[Finding]:
     bus = busbw if busbw is not None else algbw * least if algbw is not None else max(computed, default=0.0) * least
     if limit and bus:
         yield _under_the_line(claim, bus, limit)
+    ranks = claim.number("ranks")
+    if bus and ranks and (op := claim.text("op")) in COLLECTIVES and op != "send_recv":
+        sizes = _sizes(claim)
+        yield from against_published(
+            claim, f"collective.{op}", bus, Unit.BYTE_PER_SECOND, ranks=int(ranks), size=sizes[0] if sizes else 0
+        )
 
 
 def _size_over_time(

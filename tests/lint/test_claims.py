@@ -9,6 +9,7 @@ import pytest
 from mi300bench.errors import PlanError, RecordError
 from mi300bench.lint import files
 from mi300bench.lint.judge import judge, worst
+from mi300bench.schema.claim import Claim
 from mi300bench.schema.finding import Verdict
 
 SOUND, DOUBTFUL, WRONG, NOT_JUDGED = Verdict.SOUND, Verdict.DOUBTFUL, Verdict.WRONG, Verdict.NOT_JUDGED
@@ -91,3 +92,11 @@ def test_the_command_judges_the_seeds_and_fails_a_file_with_a_wrong_figure(tmp_p
     path.write_text(path.read_text().replace("3.2e6", "1.34e8"))
     assert lint(str(path)).returncode == 0
     assert lint(str(tmp_path / "none.toml")).returncode == 2
+
+
+@pytest.mark.parametrize(("bus", "verdict", "said"), [(310e9, SOUND, "within"), (120e9, DOUBTFUL, "below")])
+def test_a_collective_is_held_against_what_others_published(bus: float, verdict: Verdict, said: str) -> None:
+    size = 4 * 2**30
+    figures = {"device": "mi300x", "op": "all_reduce", "ranks": 8.0, "bytes": float(size), "seconds": size * 1.75 / bus}
+    findings = judge([Claim(id="row", kind="transfer", subject="", figures=figures)])
+    assert worst(findings) is verdict and any(said in f.figures and "ml-engineering" in f.figures for f in findings)
