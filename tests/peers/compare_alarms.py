@@ -3,23 +3,15 @@
     python -m tests.peers.compare_alarms [--points 200] [--trials 10]
 
 False alarms: 200 small products, measured twice, three processes each. Planted: eight large products, of which one, drawn by seed,
-is measured again while its process may have a share of a core (a quota of the kernel's, in a group of our own, whose effect on a
-loop is measured first); the others as before. Large, so that a call outlasts the quota's period many times. Needs root, a kernel
-with the cpu controller (version 1 or 2), and the machine to itself.
+is measured again while its process may have a share of a core (`tests.peers.slowed`); the others as before. Needs root and the
+machine to itself.
 """
 
 import argparse
-import os
 import random
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # before numpy: one core, one thread
 
 from mi300bench.fit.comparison import Side, compare
 from mi300bench.fit.sides import side_of
@@ -30,60 +22,12 @@ from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import World
 from mi300bench.stats import Verdict
 
+from tests.peers.slowed import calibrated, quota
+
 ALONE = World(device="cpu", ranks=1, threads=1)
 QUICK = Stop(relative_ci=0.02, min_samples=7, max_seconds=0.1, warmup_seconds=0.02, min_warmup_calls=1)
 LONG = Stop(relative_ci=0.01, min_samples=5, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=1)
-PERIOD_US, PLANTED = 50_000, 1.05
-VERSION_1, VERSION_2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-
-
-@contextmanager
-def quota(share: float) -> Iterator[None]:
-    """Let this process and what it starts have a share of a core; undone at the end."""
-    allowed = round(share * PERIOD_US)
-    root = VERSION_1 if (VERSION_1 / "cgroup.procs").exists() else VERSION_2
-    group = root / f"mi300bench-{os.getpid()}"
-    group.mkdir()
-    try:
-        if root == VERSION_1:
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(allowed))
-        else:
-            (group / "cpu.max").write_text(f"{allowed} {PERIOD_US}")
-        (group / "cgroup.procs").write_text(str(os.getpid()))
-        yield
-    finally:
-        (root / "cgroup.procs").write_text(str(os.getpid()))
-        group.rmdir()
-
-
-def loop_seconds() -> float:
-    """Return the median seconds of a loop that computes and nothing else."""
-    import numpy as np
-
-    a = np.ones((1400, 1400), np.float32)
-    seconds = []
-    for _ in range(15):
-        begin = time.perf_counter()
-        a @ a
-        a @ a
-        seconds.append(time.perf_counter() - begin)
-    return statistics.median(seconds)
-
-
-def calibrated(wanted: float = PLANTED) -> tuple[float, float]:
-    """Return the share of a core at which a loop takes nearest to `wanted` of its time, and what it takes there.
-
-    The kernel hands out a quota in slices, so a share of 0.95 is not 5 %.
-    """
-    found = []
-    for share in (0.97, 0.96, 0.95, 0.94, 0.93, 0.92, 0.91, 0.90):
-        before = loop_seconds()
-        with quota(share):
-            during = loop_seconds()
-        found.append((abs(during / before - wanted), share, during / before))
-    _, share, slower = min(found)
-    return share, slower
+PLANTED = 1.05
 
 
 def side(points: list[Point], store: Path) -> Side:
@@ -116,7 +60,7 @@ def main() -> int:
         same = sum(row.verdict is Verdict.SAME for row in rows)
         print(f"the same machine twice: {len(alarms)} of {len(rows)} points called changed, {same} the same", flush=True)
         large = products(8, draw, flop=1.6e10, stop=LONG)
-        share, slower = calibrated()
+        share, slower = calibrated(PLANTED)
         print(f"a share of {share:.2f} of a core makes a loop take {slower:.3f} of its time: that is planted", flush=True)
         base, found = side(large, store), 0
         for trial in range(options.trials):

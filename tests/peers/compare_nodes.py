@@ -23,7 +23,8 @@ from mi300bench.flow.measure import measure
 from mi300bench.flow.settings import Settings
 from mi300bench.schema.record import Measurement
 
-from tests.peers.compare_alarms import LONG, calibrated, products, quota
+from tests.peers.compare_alarms import LONG, products
+from tests.peers.slowed import calibrated, quota
 
 NODES, SLOW_FROM = 8, 2
 
