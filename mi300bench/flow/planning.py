@@ -20,6 +20,7 @@ from mi300bench.flow.meshjob import MeshJob
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.standins import LEAST_SHARE, MOST_SHARE
 from mi300bench.hw.facts import find_device
+from mi300bench.hw.reference import level_busbw
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement, Origin, Outcome, Scalar, Work, World, short_hash
 from mi300bench.store.writer import RunWriter
@@ -75,8 +76,9 @@ def seconds_of(found: dict[str, Any], precision: str, devices: int) -> Interval:
     all-reduce busbw of the node, from fully hidden to not at all."""
     device = find_device(DEVICE)
     assert device is not None
-    peak, busbw = device.facts[precision].value, device.facts["all_reduce_busbw_8"].value
-    wire = sum(found["received"].values()) / busbw if devices > 1 else 0.0
+    peak, busbw = device.facts[precision].value, level_busbw(device.key, "all_reduce", 8)
+    assert busbw is not None
+    wire = sum(found["received"].values()) / busbw.value if devices > 1 else 0.0
     slow, fast = (found["flop"] / (share * peak) for share in (LEAST_SHARE, MOST_SHARE))
     low, high = max(fast, wire), slow + wire
     return Interval(low=low, mid=(low * high) ** 0.5, high=high)

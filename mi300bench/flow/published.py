@@ -19,7 +19,8 @@ from mi300bench.flow.settings import Settings
 from mi300bench.flow.standins import LATENCY_S, LEAST_SHARE, MOST_SHARE, OVERLAP, STAND_INS
 from mi300bench.flow.tuned import Tuned
 from mi300bench.flow.tuning import tune, wanted_values
-from mi300bench.hw.facts import DeviceFacts, device_table
+from mi300bench.hw.facts import DeviceFacts, Fact, device_table
+from mi300bench.hw.reference import level_busbw
 from mi300bench.physics import busbw_factor
 from mi300bench.schema.doubt import Modelled
 from mi300bench.schema.model import ModelDescription
@@ -55,22 +56,34 @@ def kind_of(device: str) -> str:
     return "rocm" if _entry(device).arch.startswith("gfx") else "cuda"
 
 
+def _fact(entry: DeviceFacts, name: str) -> Fact:
+    if name not in entry.facts:
+        raise PlanError(f"no {name} is published of {entry.name}", hint="another device, or measure the node")
+    return entry.facts[name]
+
+
+def _busbw_among(entry: DeviceFacts, ranks: int) -> tuple[float, str]:
+    """Return the busbw of an all_reduce among `ranks`, and who says so: as published, or as links to each of the others."""
+    exact, pair = level_busbw(entry.key, "all_reduce", ranks), level_busbw(entry.key, "all_reduce", 2)
+    if exact is not None:
+        return exact.value, exact.cited
+    if pair is None:
+        raise PlanError(f"no busbw of an all_reduce among 2 or {ranks} {entry.name} is published", hint="measure the node")
+    return (ranks - 1) * pair.value, f"{ranks - 1} times the busbw of a pair: a link to each GPU ({pair.cited})"
+
+
 def published(device: str, job: Job) -> Published:
     """Return the figures of `device` for a job; `PlanError` names what nobody published."""
     entry = _entry(device)
-    facts = entry.facts
-    link = f"all_reduce_busbw_{job.world.ranks}"
-    for name in (job.config.precision, "memory_bandwidth", link):
-        if name not in facts and not (name == link and job.world.ranks == 1):
-            raise PlanError(f"no {name} is published of {entry.name}", hint="--ranks 8, or measure the node")
-    names = [job.config.precision, "memory_bandwidth", *([link] if job.world.ranks > 1 else [])]
-    return Published(
-        facts=entry,
-        peak=facts[job.config.precision].value,
-        memory_bandwidth=facts["memory_bandwidth"].value,
-        all_reduce_busbw=facts[link].value if job.world.ranks > 1 else 0.0,
-        source="; ".join([*(f"{name}: {facts[name].source}" for name in names), STAND_INS]),
-    )
+    names = (job.config.precision, "memory_bandwidth")
+    facts = [_fact(entry, name) for name in names]
+    sources = [f"{name}: {fact.source}" for name, fact in zip(names, facts, strict=True)]
+    busbw = 0.0
+    if job.world.ranks > 1:
+        busbw, said = _busbw_among(entry, job.world.ranks)
+        sources.append(f"all_reduce: {said}")
+    source = "; ".join([*sources, STAND_INS])
+    return Published(facts=entry, peak=facts[0].value, memory_bandwidth=facts[1].value, all_reduce_busbw=busbw, source=source)
 
 
 def _record(told: Published, probe: str, params: dict[str, Any], world: World, **parts: Any) -> Measurement:
@@ -126,11 +139,7 @@ def _timeline(job: Job, told: Published, layout: Layout, keys: dict[str, Any], d
 def mesh_records_of(device: str, job: MeshJob) -> Iterator[Measurement]:
     """Yield the records that stand in for JAX's measurements of `device`: the products of the default mesh, the collectives."""
     entry = _entry(device)
-    facts, pair = entry.facts, "all_reduce_busbw_2"
-    for name in (job.config.precision, *([pair] if job.devices > 1 else [])):
-        if name not in facts:
-            raise PlanError(f"no {name} is published of {entry.name}", hint="measure the node")
-    peak = facts[job.config.precision]
+    peak = _fact(entry, job.config.precision)
     told = Published(facts=entry, peak=peak.value, memory_bandwidth=0.0, all_reduce_busbw=0.0, source=f"{peak.source}; {STAND_INS}")
     alone = replace(job.world, ranks=1)
     for m, n, k, layout in dict.fromkeys(row[:4] for row in mesh_products(job, job.mesh)):
@@ -139,10 +148,7 @@ def mesh_records_of(device: str, job: MeshJob) -> Iterator[Measurement]:
         params = {"m": m, "n": n, "k": k, "layout": layout, "dtype": job.config.precision}
         yield _record(told, "jax.gemm", params, alone, samples=samples, work=Work(flop=flop))
     for ranks in (n for n in range(2, job.devices + 1) if job.devices % n == 0):
-        exact = f"all_reduce_busbw_{ranks}"
-        fact = facts.get(exact, facts[pair])
-        busbw = fact.value if exact in facts else (ranks - 1) * fact.value
-        said = fact.source if exact in facts else f"{ranks - 1} times the busbw of a pair: a link to each GPU ({fact.source})"
+        busbw, said = _busbw_among(entry, ranks)
         link = replace(told, source=f"{said}; all_gather taken at the busbw of all_reduce; {STAND_INS}")
         for op in COLLECTIVES:
             for size in SIZES:

@@ -12,6 +12,8 @@ from mi300bench.units import Unit, format_quantity
 SAME_SIZE = 4.0
 # A product below this many FLOP is not what anybody published a rate of.
 LEAST_FLOP = 1e11
+# From this message size on a collective's bandwidth is level.
+LEVEL_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,11 @@ class Published:
     m: int = 0
     n: int = 0
     k: int = 0
+
+    @property
+    def cited(self) -> str:
+        """Return who measured it, and how."""
+        return f"{self.source} ({self.method})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +94,10 @@ def normal(
         return None
     values = [row.value for row in rows]
     return Normal(low=min(values), high=max(values), rows=rows, value=value)
+
+
+def level_busbw(device: str, op: str, ranks: int) -> Published | None:
+    """Return the middle one of the busbw that are published of large messages among `ranks` of a device, None without any."""
+    rows = [row for row in published() if (row.device, row.quantity, row.ranks) == (device, f"collective.{op}", ranks)]
+    rows = sorted((row for row in rows if row.bytes >= LEVEL_BYTES), key=lambda row: row.value)
+    return rows[(len(rows) - 1) // 2] if rows else None

@@ -45,5 +45,5 @@ def test_the_timeline_stands_between_the_published_shares_of_the_peak(job: Job) 
 def test_what_nobody_published_is_named(job: Job) -> None:
     with pytest.raises(PlanError, match="abacus"):
         list(records_of("abacus", job))
-    with pytest.raises(PlanError, match="all_reduce_busbw_4"):
-        list(records_of("mi300x", replace(job, world=World(device="rocm", ranks=4))))
+    with pytest.raises(PlanError, match="among 2 or 4 NVIDIA H200"):
+        list(records_of("h200", replace(job, world=World(device="rocm", ranks=4))))

@@ -2,7 +2,7 @@
 
 import pytest
 from mi300bench.hw.facts import device_table
-from mi300bench.hw.reference import normal, published
+from mi300bench.hw.reference import level_busbw, normal, published
 
 
 def test_every_row_has_a_known_device_a_source_a_method_and_stays_under_the_device_s_peak() -> None:
@@ -40,3 +40,10 @@ def test_the_answer_is_the_published_range_for_the_same_conditions() -> None:
 )
 def test_nothing_published_is_an_answer(device: str, quantity: str, conditions: dict) -> None:
     assert normal(device, quantity, 1.0, **conditions) is None
+
+
+def test_the_level_of_a_collective_is_the_middle_of_what_is_published() -> None:
+    row = level_busbw("mi300x", "all_reduce", 8)  # 304, 312.9 and 314 GB/s
+    assert row is not None and row.value == 312.9e9 and "ml-engineering" in row.cited
+    assert level_busbw("h200", "all_reduce", 8).value == 473.0e9  # not that of a smaller message
+    assert level_busbw("mi300x", "all_reduce", 3) is None
