@@ -1,6 +1,6 @@
 """What is tuned: a trainer's config in a world, and what may be changed about it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,22 @@ from mi300bench.tune.zaya1 import ACCUMULATE, KNOBS, RANKS, THREADS, Layout, lay
 
 # Two pairs of runs agree by chance too often; three rarely do.
 FEWEST_ROUNDS = 3
+
+
+def require_confirming(*, rounds: int, candidates: int) -> None:
+    """Raise where so few runs of so few candidates confirm nothing."""
+    if rounds < FEWEST_ROUNDS or candidates < 1:
+        raise PlanError(
+            f"{rounds} rounds of {candidates} candidate(s) confirm nothing",
+            hint=f"--rounds of at least {FEWEST_ROUNDS}, --candidates of at least 1; or --no-confirm with tune",
+        )
+
+
+def require_known(only: Sequence[str], knobs: Sequence[str]) -> None:
+    """Raise where a knob of `only` is none of `knobs`."""
+    unknown = [name for name in only if name not in knobs]
+    if unknown:
+        raise PlanError(f"there is no knob {unknown[0]!r}", hint=f"--only with some of {', '.join(knobs)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +52,8 @@ class Job:
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.rounds < FEWEST_ROUNDS or self.candidates < 1:
-            raise PlanError(
-                f"{self.rounds} rounds of {self.candidates} candidate(s) confirm nothing",
-                hint=f"--rounds of at least {FEWEST_ROUNDS}, --candidates of at least 1; or --no-confirm with tune",
-            )
-        unknown = [name for name in self.only if name not in KNOBS]
-        if unknown:
-            raise PlanError(f"there is no knob {unknown[0]!r}", hint=f"--only with some of {', '.join(KNOBS)}")
+        require_confirming(rounds=self.rounds, candidates=self.candidates)
+        require_known(self.only, KNOBS)
         if not 0 < self.param_tolerance < 0.5:
             raise PlanError(
                 f"a tolerance of {self.param_tolerance:g} of the parameters is no tolerance", hint="--param-tolerance 0.02"

@@ -9,7 +9,7 @@ from typing import Any
 
 from mi300bench.errors import PlanError
 from mi300bench.flow import trainers
-from mi300bench.flow.job import FEWEST_ROUNDS
+from mi300bench.flow.job import require_confirming, require_known
 from mi300bench.schema.record import Scalar, World
 from mi300bench.tune import lora405b
 from mi300bench.tune.mesh import Mesh, meshes
@@ -34,14 +34,8 @@ class MeshJob:
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.rounds < FEWEST_ROUNDS or self.candidates < 1:
-            raise PlanError(
-                f"{self.rounds} rounds of {self.candidates} candidate(s) confirm nothing",
-                hint=f"--rounds of at least {FEWEST_ROUNDS}, --candidates of at least 1; or --no-confirm with tune",
-            )
-        unknown = [name for name in self.only if name not in lora405b.KNOBS]
-        if unknown:
-            raise PlanError(f"there is no knob {unknown[0]!r}", hint=f"--only with some of {', '.join(lora405b.KNOBS)}")
+        require_confirming(rounds=self.rounds, candidates=self.candidates)
+        require_known(self.only, lora405b.KNOBS)
         if self.config.mesh.devices != self.world.ranks:
             raise PlanError(
                 f"a mesh of {self.config.mesh.devices} devices does not cover {self.world.ranks}", hint="--ranks, or another mesh"

@@ -7,6 +7,7 @@ from typing import Any
 from mi300bench.errors import PlanError
 
 from mi300bench_training import tables
+from mi300bench_training.adamw import AdamWConfig
 
 PRECISIONS = ("float32", "bfloat16")
 REMATS = ("none", "dots", "full")
@@ -34,6 +35,7 @@ class ModelConfig:
     rope_original_length: int = 8192
 
     def __post_init__(self) -> None:
+        tables.require_at_least(self, 1, "vocab", "hidden", "layers", "heads", "kv_heads", "head_dim", "ffn", "rope_factor")
         if self.heads % self.kv_heads or self.head_dim % 2:
             raise PlanError(
                 f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim} do not fit together",
@@ -130,15 +132,12 @@ class ComputeConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizerConfig:
-    """AdamW on the adapters alone, with clipping, warm-up and a cosine."""
+class OptimizerConfig(AdamWConfig):
+    """AdamW on the adapters alone; the learning rate falls along a cosine."""
 
     lr: float = 3e-4
-    beta1: float = 0.9
     beta2: float = 0.999
     weight_decay: float = 0.01
-    warmup_steps: int = 10
-    clip: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +182,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise PlanError(f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}")
+        tables.require_seed(self.seed)
         if self.steps < 1:
             raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
         groups = self.mesh.dp * self.mesh.fsdp

@@ -7,6 +7,7 @@ from typing import Any
 from mi300bench.errors import PlanError
 
 from mi300bench_training import tables
+from mi300bench_training.adamw import AdamWConfig
 
 # The word for "what the framework does by itself" (TOML has no null).
 DEFAULT = "default"
@@ -38,6 +39,8 @@ class ModelConfig:
     norm_eps: float = 1e-5
 
     def __post_init__(self) -> None:
+        sizes = ("vocab", "hidden", "blocks", "heads", "kv_heads", "head_dim", "experts", "expert_width", "router_width")
+        tables.require_at_least(self, 1, *sizes)
         if self.heads % self.kv_heads or self.kv_heads * self.head_dim % 2:
             raise PlanError(
                 f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim} do not fit together",
@@ -123,15 +126,12 @@ class LaunchConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizerConfig:
+class OptimizerConfig(AdamWConfig):
     """AdamW, and the step of the experts' balancing biases."""
 
     lr: float = 6e-4
-    beta1: float = 0.9
     beta2: float = 0.95
     weight_decay: float = 0.1
-    warmup_steps: int = 10
-    clip: float = 1.0
     balance_lr: float = 1e-3
 
 
@@ -153,6 +153,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise PlanError(f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}")
+        tables.require_seed(self.seed)
         if self.steps < 1:
             raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
 
