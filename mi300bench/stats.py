@@ -119,6 +119,16 @@ def rank_test(first: Sequence[float], second: Sequence[float]) -> float | None:
     return float(mannwhitneyu(first, second, alternative="two-sided").pvalue)
 
 
+def verdict_of(ratio: Interval, smallest: float = SMALLEST_EFFECT) -> Verdict:
+    """Return what an interval of a ratio of seconds says: a change lies outside it and over the smallest effect."""
+    excludes_one = ratio.high < 1 or ratio.low > 1
+    if excludes_one and abs(ratio.mid - 1) > smallest:
+        return Verdict.FASTER if ratio.mid < 1 else Verdict.SLOWER
+    if ratio.low >= 1 - smallest and ratio.high <= 1 + smallest:
+        return Verdict.SAME
+    return Verdict.CANNOT_TELL
+
+
 def compare(first: Sequence[float], second: Sequence[float], *, smallest: float = SMALLEST_EFFECT) -> Comparison:
     """Compare interleaved process medians of A and B and say faster, slower, same or cannot tell.
 
@@ -126,11 +136,4 @@ def compare(first: Sequence[float], second: Sequence[float], *, smallest: float 
     excludes 1 and the effect exceeds `smallest`.
     """
     ratio = ratio_of_pairs(first, second)
-    excludes_one = ratio.high < 1 or ratio.low > 1
-    if excludes_one and abs(ratio.mid - 1) > smallest:
-        verdict = Verdict.FASTER if ratio.mid < 1 else Verdict.SLOWER
-    elif ratio.low >= 1 - smallest and ratio.high <= 1 + smallest:
-        verdict = Verdict.SAME
-    else:
-        verdict = Verdict.CANNOT_TELL
-    return Comparison(ratio=ratio, p_value=rank_test(first, second), verdict=verdict)
+    return Comparison(ratio=ratio, p_value=rank_test(first, second), verdict=verdict_of(ratio, smallest))

@@ -1,12 +1,19 @@
 """Records as sides of a comparison: split by what tells them apart, the newest of each point, histories, ranks and pairs."""
 
+import math
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mi300bench import stats
-from mi300bench.fit.comparison import Medians, Side, Step, find_step, history, straggler
+from mi300bench.fit.comparison import Medians, Side
+from mi300bench.fit.history import find_change, histories
+from mi300bench.fit.outliers import Standing, standings
+from mi300bench.schema.comparable import identity
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement, Outcome
+from mi300bench.stats import SMALLEST_EFFECT
 
 # What several sides of one store may differ in.
 ATTRIBUTES: Mapping[str, Callable[[Measurement], str]] = {
@@ -16,6 +23,7 @@ ATTRIBUTES: Mapping[str, Callable[[Measurement], str]] = {
     "framework": lambda record: " ".join(str(record.conditions.get(name, "")) for name in ("framework", "framework_version")),
     "runtime": lambda record: str(record.conditions.get("runtime", "")),
 }
+BROKEN = (Outcome.FAILED, Outcome.WRONG_ANSWER)
 
 
 def family_of(record: Measurement) -> str:
@@ -26,29 +34,83 @@ def family_of(record: Measurement) -> str:
 
 def label_of(record: Measurement) -> str:
     """Return a point in words."""
-    said = " ".join(f"{name}={value}" for name, value in record.params.items())
-    return f"{record.probe} {said}" + (f" x{record.world.ranks}" if record.world.ranks > 1 else "")
+    said = [f"{name}={value}" for name, value in sorted(record.params.items())]
+    said += [f"{name}={value}" for name, value in sorted(record.environment.items())]
+    ranks = [f"x{record.world.ranks}"] if record.world.ranks > 1 else []
+    return " ".join([record.probe, *said, *ranks])
 
 
-def _began(records: Iterable[Measurement]) -> str:
-    return min(record.started_at for record in records)
+def began(records: Iterable[Measurement]) -> str:
+    """Return when the first of some records began; empty where none is dated."""
+    return min((record.started_at for record in records if record.started_at), default="")
 
 
-def side_of(records: Iterable[Measurement]) -> Side:
-    """Return the medians of each point's processes, of the newest run that has the point: how things stand now."""
-    runs: dict[str, dict[str, list[Measurement]]] = {}
+def _key(record: Measurement, *, by_node: bool) -> str:
+    """Return what two records must share to be of one point: its definition, and where its numbers come from."""
+    return f"{record.point} {record.origin}" + (f" {record.node}" if by_node else "")
+
+
+def _by_run(records: Iterable[Measurement], *, by_node: bool) -> dict[str, list[list[Measurement]]]:
+    """Return the records of each point, run by run, the newest last."""
+    points: dict[str, dict[str, list[Measurement]]] = {}
     for record in records:
-        if record.outcome is Outcome.OK and min(record.samples) > 0:
-            runs.setdefault(record.point, {}).setdefault(record.run, []).append(record)
-    groups = {point: max(found.values(), key=_began) for point, found in runs.items()}
-    return {
-        label_of(found[0]): Medians(
-            family=family_of(found[0]),
-            seconds=tuple(stats.seconds_per_call(record) for record in found),
-            evidence=tuple(record.id for record in found),
+        points.setdefault(_key(record, by_node=by_node), {}).setdefault(record.run, []).append(record)
+    return {key: sorted(runs.values(), key=began) for key, runs in points.items()}
+
+
+def side_of(records: Iterable[Measurement], *, by_node: bool = False) -> Side:
+    """Return the medians of each point's processes, of the newest run that has the point: how things stand now.
+
+    `by_node` tells the points of one node from those of another, for sides of several nodes.
+    """
+    good = (record for record in records if record.outcome is Outcome.OK and min(record.samples) > 0)
+    side = {}
+    for key, runs in _by_run(good, by_node=by_node).items():
+        newest = runs[-1]
+        prefix = f"{newest[0].node}: " if by_node else ""
+        side[key] = Medians(
+            label=prefix + label_of(newest[0]),
+            family=prefix + family_of(newest[0]),
+            seconds=tuple(stats.seconds_per_call(record) for record in newest),
+            evidence=tuple(record.id for record in newest),
+            earlier=tuple(stats.typical([stats.seconds_per_call(record) for record in run]) for run in runs[:-1]),
         )
-        for found in groups.values()
-    }
+    return side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """What two sides do not share: points of one alone, points that broke on the second, and in what else they differ."""
+
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    broken: tuple[str, ...]
+    differing: Mapping[str, tuple[str, str]]
+
+
+def apart(first: Sequence[Measurement], second: Sequence[Measurement], *, by_node: bool = False) -> Apart:
+    """Return what two sides do not share. A point broke that has a speed on the first and none in the second's newest run."""
+    one, other = (side_of(records, by_node=by_node) for records in (first, second))
+    newest = {key: runs[-1] for key, runs in _by_run(second, by_node=by_node).items()}
+    broken = {key for key in one if key in newest and all(record.outcome in BROKEN for record in newest[key])}
+    words = {key: f"{label_of(runs[0])}: {next(r.reason for r in runs)}" for key, runs in newest.items() if key in broken}
+    told = [_identities(side) for side in (first, second)]
+    return Apart(
+        only_first=tuple(one[key].label for key in one if key not in other and key not in broken),
+        only_second=tuple(other[key].label for key in other if key not in one),
+        broken=tuple(words.values()),
+        differing={name: (said, told[1][name]) for name, said in told[0].items() if said != told[1][name]},
+    )
+
+
+def _identities(side: Sequence[Measurement]) -> dict[str, str]:
+    """Return what the records of a side say of everything that must agree on one curve, the node left out."""
+    names = [name for name in identity(side[0]) if name != "node"]
+    return {name: _all_of({identity(record)[name] for record in side}) for name in names}
+
+
+def _all_of(values: set[str]) -> str:
+    return ", ".join(sorted(values)[:3]) + (", ..." if len(values) > 3 else "")
 
 
 def split(records: Iterable[Measurement], by: str) -> dict[str, tuple[Measurement, ...]]:
@@ -61,25 +123,39 @@ def split(records: Iterable[Measurement], by: str) -> dict[str, tuple[Measuremen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """A step in a side's history: its size, the first run after it, and when that was."""
+    """A change in a side's history: its size, the first run after it (of a drift the first of all), and when that was."""
 
     name: str
+    family: str
     ratio: Interval
+    is_drift: bool
     run: str
     since: str
     runs: int
 
+    @property
+    def said(self) -> str:
+        """Return the change as words."""
+        how = "drifting" if self.is_drift else "a step"
+        return f"{self.name}: {self.family}, {how} to {self.ratio.as_ratio} of its seconds since {self.since}, run {self.run}"
 
-def dated_steps(sides: Mapping[str, Sequence[Measurement]]) -> list[Dated]:
-    """Return the sides whose history has a step, with the run and the date from which on it holds."""
+
+def dated_changes(sides: Mapping[str, Sequence[Measurement]]) -> list[Dated]:
+    """Return the sides and families whose history has a step or a drift, with the run and the date from which on it holds."""
     found = []
     for name, records in sides.items():
-        runs = dict(sorted(split(records, "run").items(), key=lambda row: _began(row[1])))
-        step: Step | None = find_step(history([side_of(run) for run in runs.values()]))
-        if step is not None:
-            run = list(runs)[step.at]
-            since = _began(runs[run])
-            found.append(Dated(name=name, ratio=step.ratio, run=run, since=since[:10], runs=len(runs)))
+        runs = sorted((run for run in split(records, "run").values() if began(run)), key=began)
+        for family, (places, figures) in histories([side_of(run) for run in runs]).items():
+            change = find_change(figures)
+            if change is None:
+                continue
+            run = runs[places[change.at]]
+            found.append(
+                Dated(
+                    name=name, family=family, ratio=change.ratio, is_drift=change.is_drift, run=run[0].run, since=began(run)[:10],
+                    runs=len(places),
+                )
+            )  # fmt: skip
     return sorted(found, key=lambda row: -row.ratio.mid)
 
 
@@ -94,26 +170,50 @@ class Part:
 
 
 def slow_parts(records: Iterable[Measurement]) -> list[Part]:
-    """Return ranks that are slower than the others of their group, and pairs slower than the other pairs of the same size."""
+    """Return the ranks that stand out in their group, and pairs slower than the other pairs of the same kind and size.
+
+    Who comes late to a collective takes the shortest time in it, because the others wait: both ways count for a rank.
+    """
     by_part: dict[str, list[tuple[Interval, str]]] = {}
     pairs: dict[tuple[str, ...], list[Measurement]] = {}
+    records = list(records)
+    at_once = Counter((record.run, record.params.get("test")) for record in records if record.probe == "transfer")
     for record in records:
         if record.outcome is not Outcome.OK:
             continue
-        if record.rank_samples and (slow := straggler(record.rank_samples)) is not None:
-            by_part.setdefault(f"{record.node} rank {slow[0]} of {record.world.ranks}", []).append((slow[1], record.id))
+        for row in _standing_ranks(record):
+            how = "takes longer" if row.ratio.mid > 1 else "comes late, the others wait"
+            by_part.setdefault(f"{record.node} rank {row.place} of {record.world.ranks}: {how}", []).append((row.ratio, record.id))
         if record.probe == "transfer" and record.params.get("src") != record.params.get("dst"):
-            key = (record.node, str(record.params.get("bytes")), str(record.params.get("compute_units")))
-            pairs.setdefault(key, []).append(record)
-    for (node, *_), group in pairs.items():
-        slow = straggler([record.samples * 3 for record in group])
-        if slow is not None:
-            record = group[slow[0]]
-            name = f"{node} {record.params.get('src')} to {record.params.get('dst')}"
-            by_part.setdefault(name, []).append((slow[1], record.id))
+            kind = _kind_of_pair(record, at_once[record.run, record.params.get("test")])
+            pairs.setdefault(kind, []).append(record)
+    for group in pairs.values():
+        logs = [math.log(stats.seconds_per_call(record)) for record in group]
+        for row in (row for row in _counting(standings(logs)) if row.ratio.mid > 1):
+            record = group[row.place]
+            name = f"{record.node} {record.params.get('src')} to {record.params.get('dst')}"
+            by_part.setdefault(name, []).append((row.ratio, record.id))
     rows = [
         Part(name=name, ratio=sorted((r for r, _ in seen), key=lambda r: r.mid)[len(seen) // 2],
              evidence=tuple(identity for _, identity in seen), of=len(seen))
         for name, seen in by_part.items()
     ]  # fmt: skip
-    return sorted(rows, key=lambda row: -row.ratio.mid)
+    return sorted(rows, key=lambda row: -abs(math.log(row.ratio.mid)))
+
+
+def _standing_ranks(record: Measurement) -> list[Standing]:
+    samples = record.rank_samples
+    if len(samples) < 3 or any(len(own) < 3 or min(own) <= 0 for own in samples):
+        return []
+    return _counting(standings([math.log(stats.typical(own)) for own in samples], both_ways=True))
+
+
+def _counting(rows: Sequence[Standing]) -> list[Standing]:
+    return [row for row in rows if row.is_odd and abs(row.ratio.mid - 1) > SMALLEST_EFFECT]
+
+
+def _kind_of_pair(record: Measurement, at_once: int) -> tuple[str, ...]:
+    """Return what pairs must share to be alike: node, run, the kinds of both ends and of who copies, and every other parameter."""
+    kinds = tuple(re.sub(r"\d+", "", str(record.params.get(end))) for end in ("src", "exe", "dst"))
+    others = tuple(f"{name}={value}" for name, value in sorted(record.params.items()) if name not in ("src", "exe", "dst", "test"))
+    return (record.node, record.run, *kinds, str(at_once), *others)

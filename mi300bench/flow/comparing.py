@@ -24,9 +24,7 @@ def chosen(text: str, store: Path, warn: Callable[[str], None]) -> tuple[Measure
     path = Path(text)
     if not path.is_dir():
         raise PlanError(f"{text!r} is no side", hint="a store's or a node's folder, node:NAME or run:ID; or --by node")
-    if any(path.glob("*.jsonl")):  # a node's folder within a store
-        return chosen(f"{NODE}{path.resolve().name}", path.resolve().parent, warn)
     records = tuple(read_records(path, warn=warn))
     if not records:
-        raise RecordError(f"the store {path} holds no record", hint="another folder")
+        raise RecordError(f"{path} holds no record", hint="another folder")
     return records

@@ -17,6 +17,11 @@ class Interval:
         if not self.low <= self.mid <= self.high:
             raise ValueError(f"not an interval: {self.low} <= {self.mid} <= {self.high}")
 
+    @property
+    def as_ratio(self) -> str:
+        """Return the words of a ratio; where the interval has no width, nothing tells how sure it is."""
+        return f"{self.mid:.3f} " + (f"({self.low:.3f} to {self.high:.3f})" if self.low < self.high else "(nothing tells how sure)")
+
     def overlaps(self, other: "Interval") -> bool:
         """Return whether both could be the same value."""
         return self.low <= other.high and other.low <= self.high

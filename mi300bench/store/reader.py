@@ -72,8 +72,8 @@ def read_run(path: Path) -> Run:
 
 
 def run_paths(store: Path) -> list[Path]:
-    """Return all run files, by node and then by run id, which sorts by time."""
-    return sorted(store.glob("*/*.jsonl"))
+    """Return all run files, by node and then by run id, which sorts by time. One node's folder is a store of that node."""
+    return sorted(store.glob("*/*.jsonl")) or sorted(store.glob("*.jsonl"))
 
 
 def read_runs(store: Path, *, warn: Callable[[str], None] | None = None) -> Iterator[Run]:

@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 
-from mi300bench.fit.comparison import Odd, compare, odd_ones
-from mi300bench.fit.sides import dated_steps, side_of, slow_parts, split
-from mi300bench.schema.model import Interval
+from mi300bench.fit.comparison import compare, moved
+from mi300bench.fit.outliers import Odd, odd_ones
+from mi300bench.fit.sides import began, dated_changes, side_of, slow_parts, split
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.stats import Verdict
 
 from mi300bench_reports.page import Section, Table
 
 MOST_ROWS = 200
-NODE_COLUMNS = ("stands out", "node", "probes", "seconds over the median", "slower points", "worst point")
-
-
-def _said(ratio: Interval) -> str:
-    return f"{ratio.mid:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
+CHANGED = (Verdict.SLOWER, Verdict.FASTER)
+NODE_COLUMNS = ("stands out", "node", "probes", "seconds over the others", "points", "worst point", "of the median's time")
 
 
 def _measured(records: Sequence[Measurement]) -> list[Measurement]:
@@ -31,13 +28,13 @@ def nodes(records: Sequence[Measurement]) -> Section | None:
     if not rows:
         return None
     odd = [row for row in rows if row.is_odd]
-    named = "; ".join(f"{row.name}: {row.family} takes {_said(row.ratio)} of the median's time" for row in odd)
+    named = "; ".join(f"{row.name}: {row.family} takes {row.ratio.as_ratio} of the others' time" for row in odd)
     return Section(
         anchor="nodes",
         title="Nodes beside each other",
         sentences=(
             f"Standing out: {named}." if odd else f"None of {len(sides)} nodes stands out.",
-            "Seconds of the newest run of each point over the median of all nodes.",
+            "Seconds of the newest run of each point, the median over points, over the mean of the other nodes.",
         ),
         table=Table(columns=NODE_COLUMNS, rows=tuple(_node_row(row) for row in rows[:MOST_ROWS])),
     )
@@ -45,31 +42,36 @@ def nodes(records: Sequence[Measurement]) -> Section | None:
 
 def _node_row(row: Odd) -> tuple[str, ...]:
     stands_out = "yes" if row.is_odd else ""
-    return stands_out, row.name, row.family, _said(row.ratio), f"{row.slower} of {row.points}", row.worst
+    return stands_out, row.name, row.family, row.ratio.as_ratio, str(row.points), row.worst, f"{row.worst_ratio:.3f}"
 
 
 def changes(records: Sequence[Measurement]) -> Section | None:
     """Return what changed between the last two runs that share points, node by node, and the steps in histories."""
     rows: list[tuple[str, ...]] = []
-    every = 0
+    every, sentences = 0, []
     for node, own in split(_measured(records), "node").items():
-        runs = sorted(split(own, "run").values(), key=lambda found: found[0].started_at)
+        runs = sorted(split(own, "run").values(), key=began)
         pair = next(((a, runs[-1]) for a in reversed(runs[:-1]) if {r.point for r in a} & {r.point for r in runs[-1]}), None)
         if pair is None:
             continue
-        compared = compare(side_of(pair[0]), side_of(pair[1]))
+        before, after = side_of([r for run in runs[:-1] for r in run]), side_of(runs[-1])
+        compared = compare(before, after)
         every += len(compared)
         rows += [
-            (node, str(row.verdict), _said(row.ratio), row.key, f"{row.first[0]} {row.second[0]}")
+            (node, str(row.verdict), row.ratio.as_ratio, row.label, f"{row.first[0]} {row.second[0]}")
             for row in compared
-            if row.verdict in (Verdict.SLOWER, Verdict.FASTER)
+            if row.verdict in CHANGED
         ]
-    steps = dated_steps(split(_measured(records), "node"))
-    if not every and not steps:
+        whole = [row for row in moved(before, after) if row.verdict in CHANGED]
+        sentences += [f"{node}: {row.family} as a whole takes {row.ratio.as_ratio} of its time before." for row in whole]
+    dated = dated_changes(split(_measured(records), "node"))
+    if not every and not dated:
         return None
-    sentences = [f"{len(rows)} of {every} points changed between the last two runs that have them (over 3 % and beyond the noise)."]
-    sentences += [f"{s.name}: a step to {_said(s.ratio)} of its seconds since {s.since}, run {s.run}." for s in steps]
-    sentences += [f"{p.name} takes {_said(p.ratio)} of the others' time in {p.of} record(s)." for p in slow_parts(records)]
+    sentences.insert(
+        0, f"{len(rows)} of {every} points changed between the newest run and the one before (over 3 % and beyond the noise)."
+    )
+    sentences += [f"{change.said}." for change in dated]
+    sentences += [f"{p.name}: {p.ratio.as_ratio} of the others' time in {p.of} record(s)." for p in slow_parts(records)]
     columns = ("node", "verdict", "seconds over before", "point", "records")
     return Section(
         anchor="changes",

@@ -191,9 +191,9 @@ def _fresh_runs(tuned: TunedConfig) -> Section | None:
             _range(side.predicted_s),
             _range(side.measured_s),
             f"{side.predicted_s.mid / side.measured_s.mid - 1:+.1%}",
-            f"{side.ratio.mid:.3f} ({side.ratio.low:.3f} to {side.ratio.high:.3f})",
+            side.ratio.as_ratio,
             side.verdict,
-            "" if side.over_best is None else f"{side.over_best.mid:.3f} ({side.over_best.low:.3f} to {side.over_best.high:.3f})",
+            "" if side.over_best is None else side.over_best.as_ratio,
             " ".join(side.evidence),
         )
         for name, side in zip(names, confirmed.sides, strict=True)

@@ -67,8 +67,9 @@ def main() -> int:
             place = draw.randrange(len(large))
             after = dict(side([p for i, p in enumerate(large) if i != place], store))
             with quota(share):
-                after |= side([large[place]], store)
-            slow = _label(large[place])
+                planted = side([large[place]], store)
+            after |= planted
+            (slow,) = planted
             rows = compare(base, after)
             first = rows[0]
             hit = first.verdict is Verdict.SLOWER and first.key == slow
@@ -79,10 +80,6 @@ def main() -> int:
             print(f"trial {trial}: planted point {said}, {'found' if hit else 'missed'}; {others} others called slower", flush=True)
     print(f"{found} of {options.trials} planted points were found and stand first")
     return int(len(alarms) > 0.05 * options.points or found < 0.9 * options.trials)
-
-
-def _label(point: Point) -> str:
-    return f"{point.probe} " + " ".join(f"{name}={value}" for name, value in point.params.items())
 
 
 if __name__ == "__main__":

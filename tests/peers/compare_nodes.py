@@ -16,8 +16,8 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from mi300bench.fit.comparison import odd_ones
-from mi300bench.fit.sides import dated_steps, side_of, split
+from mi300bench.fit.outliers import odd_ones
+from mi300bench.fit.sides import dated_changes, side_of, split
 from mi300bench.flow import plans
 from mi300bench.flow.measure import measure
 from mi300bench.flow.settings import Settings
@@ -54,13 +54,13 @@ def main() -> int:
                 records += [replace(r, run=f"{day}-n{node}", started_at=f"{day}T00:00:00+00:00") for r in taken]
     sides = {node: side_of(own) for node, own in split(records, "node").items()}
     odd = [row for row in odd_ones(sides) if row.is_odd]
-    steps = dated_steps(split(records, "node"))
+    changes = [change for change in dated_changes(split(records, "node")) if change.ratio.mid > 1]
     for row in odd:
-        print(f"stands out: {row.name}, {row.family}: {row.ratio.mid:.3f} ({row.ratio.low:.3f} to {row.ratio.high:.3f})")
-    for step in steps:
-        print(f"step: {step.name} to {step.ratio.mid:.3f} ({step.ratio.low:.3f} to {step.ratio.high:.3f}) since {step.since}")
+        print(f"stands out: {row.name}, {row.family}: {row.ratio.as_ratio}")
+    for change in changes:
+        print(change.said)
     expected = str(date(2026, 10, 5) + timedelta(weeks=SLOW_FROM))
-    is_found = [row.name for row in odd] == [f"n{planted}"] and [(s.name, s.since) for s in steps] == [(f"n{planted}", expected)]
+    is_found = [row.name for row in odd] == [f"n{planted}"] and [(c.name, c.since) for c in changes] == [(f"n{planted}", expected)]
     print("found and dated" if is_found else f"expected n{planted} since {expected}")
     return int(not is_found)
 
