@@ -105,6 +105,8 @@ def _two(
                 ("probes", "points", "seconds, median", "verdict"),
                 [(r.family, r.points, r.ratio.as_ratio, r.verdict) for r in whole],
             )
+        if any(row.shared != 1 for row in rows):
+            click.echo(f"what a probe's points share, where under {smallest:.0%}, is taken off each of them: the machine's drift")
         changed = [row for row in rows if everything or row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
         if changed:
             show.table(("verdict", "seconds", "point", "records"), [_row(row) for row in changed[: None if everything else SHOWN]])

@@ -2,13 +2,15 @@
 
 A point is the median of its processes, in logarithms of seconds. Two runs of a machine differ by more than the processes of one do:
 by how much is seen in earlier runs of either side, or else in how the points of a probe scatter around what most of them moved by.
-The latter cannot tell noise from changes of many sizes, so each probe is judged as a whole as well, by the median of its points.
+What all points of a probe share, where that is too small to count, is a drift of the machine and not a point's: it is taken off.
+Scatter cannot tell noise from changes of many sizes, so each probe is judged as a whole as well, by the median of its points.
 Of what is called changed, one in twenty may be a false alarm (Benjamini and Hochberg 1995), and it is over 3 %.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -39,18 +41,24 @@ FEWEST_OF_FAMILY = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Medians:
-    """A point on one side: seconds of its processes in the newest run, the median of each run before, oldest first."""
+    """A point on one side: seconds of its processes in the newest run, and the median of each run before, by run, oldest first."""
 
     label: str
     family: str
     seconds: tuple[float, ...]
     evidence: tuple[str, ...]
-    earlier: tuple[float, ...] = ()
+    run: str = ""
+    earlier: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def middle(self) -> float:
         """Return the logarithm of the median over processes: one that was disturbed must not move it."""
         return math.log(float(np.median(self.seconds)))
+
+    @property
+    def by_run(self) -> dict[str, float]:
+        """Return the logarithm of each run's median, the newest last."""
+        return {run: math.log(seconds) for run, seconds in self.earlier.items()} | {self.run: self.middle}
 
 
 # Points by their keys.
@@ -61,7 +69,8 @@ Side = Mapping[str, Medians]
 class Compared:
     """One point of B against A: ratio of seconds (over 1: B is slower), verdict, and the evidence of both.
 
-    An interval without width means that nothing tells how much the point scatters.
+    `shared` is the ratio that all points of the probe share and that was taken off. An interval without width means that nothing
+    tells how much the point scatters.
     """
 
     key: str
@@ -69,6 +78,7 @@ class Compared:
     family: str
     ratio: Interval
     verdict: Verdict
+    shared: float = 1.0
     first: tuple[str, ...] = ()
     second: tuple[str, ...] = ()
 
@@ -99,10 +109,11 @@ def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> 
     chances: list[float] = []
     for family, keys in families([key for key in first if key in second], first).items():
         moves = {key: second[key].middle - first[key].middle for key in keys}
-        between = _between_runs([side[key] for side in (first, second) for key in keys]) or _scatter(list(moves.values()))
+        between = _between_runs([[side[key] for key in keys] for side in (first, second)]) or _scatter(list(moves.values()))
+        drift = _drift(list(moves.values()), smallest)
         common = shared([variance_of(np.log(side[key].seconds)) for side in (first, second) for key in keys])  # type: ignore[arg-type]
         for key in keys:
-            one, other, move = first[key], second[key], moves[key]
+            one, other, move = first[key], second[key], moves[key] - drift
             error = _error(one, other, common, between)
             reach = float(t.ppf((1 + CONFIDENCE) / 2, error.freedom)) * math.sqrt(error.variance) if error.freedom else 0.0
             chance = 2 * float(t.sf(abs(move) / math.sqrt(error.variance), error.freedom)) if error.freedom else 1.0
@@ -115,6 +126,7 @@ def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> 
                     family=family,
                     ratio=ratio,
                     verdict=verdict,
+                    shared=math.exp(drift),
                     first=one.evidence,
                     second=other.evidence,
                 )
@@ -166,9 +178,25 @@ def _error(one: Medians, other: Medians, common: Estimate, between: Estimate) ->
     return replace(chosen, variance=max(chosen.variance, LEAST_DEVIATION**2))
 
 
-def _between_runs(points: Sequence[Medians]) -> Estimate | None:
+def _drift(moves: Sequence[float], smallest: float) -> float:
+    """Return what the points of a probe moved by together; 0 where that is enough to count, or where they are few."""
+    if len(moves) < FEWEST_FOR_SCATTER:
+        return 0.0
+    middle = float(np.median(moves))
+    return middle if abs(middle) < math.log1p(smallest) else 0.0
+
+
+def _between_runs(sides: Sequence[Sequence[Medians]]) -> Estimate | None:
     """Return the variance of a move between two runs of one machine, from the runs that came before; None where they are few."""
-    differences = [abs(step) for point in points for step in np.diff([*map(math.log, point.earlier), point.middle])]
+    differences: list[float] = []
+    for side in sides:
+        steps: dict[tuple[str, str], list[float]] = {}
+        for point in side:
+            for (before, one), (after, other) in pairwise(point.by_run.items()):
+                steps.setdefault((before, after), []).append(other - one)
+        for moves in steps.values():
+            drift = _drift(moves, SMALLEST_EFFECT)
+            differences += [abs(move - drift) for move in moves]
     if len(differences) < FEWEST_FOR_SCATTER:
         return None
     return Estimate(variance=(MAD_TO_DEVIATION * float(np.median(differences))) ** 2, freedom=MAD_EFFICIENCY * len(differences))

@@ -73,7 +73,8 @@ def side_of(records: Iterable[Measurement], *, by_node: bool = False) -> Side:
             family=prefix + family_of(newest[0]),
             seconds=tuple(stats.seconds_per_call(record) for record in newest),
             evidence=tuple(record.id for record in newest),
-            earlier=tuple(stats.typical([stats.seconds_per_call(record) for record in run]) for run in runs[:-1]),
+            run=newest[0].run,
+            earlier={run[0].run: stats.typical([stats.seconds_per_call(record) for record in run]) for run in runs[:-1]},
         )
     return side
 

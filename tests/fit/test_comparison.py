@@ -17,22 +17,23 @@ Draw = np.random.Generator
 
 
 def side(
-    draw: Draw, points: int, *, noise: float | Sequence[float] = 0.01, drift: float = 0.0, processes: int = 3,
+    draw: Draw, points: int, *, noise: float | Sequence[float] = 0.01, drift: float = 0.0, common: float = 0.0, processes: int = 3,
     slow: Mapping[int, float] | None = None, earlier: int = 0, families: int = 1,
 ) -> Side:  # fmt: skip
     """Points of a few processes each: every process scatters by its point's noise, and every run drifts by itself."""
     found = {}
+    shared = draw.normal(0, common, earlier + 1)
     for index in range(points):
         own = noise if isinstance(noise, float) else noise[index]
 
-        def run(count: int, start: float = 1e-3 * (1 + index), own: float = own) -> list[float]:
-            level = start * np.exp(draw.normal(0, drift))
+        def run(number: int, count: int, start: float = 1e-3 * (1 + index), own: float = own) -> list[float]:
+            level = start * np.exp(draw.normal(0, drift) + shared[number])
             return [float(level * np.exp(draw.normal(0, own))) for _ in range(count)]
 
-        before = tuple(float(np.median(run(processes))) for _ in range(earlier))
-        now = tuple(value * (slow or {}).get(index, 1.0) for value in run(processes))
+        before = {f"run{number}": float(np.median(run(number, processes))) for number in range(earlier)}
+        now = tuple(value * (slow or {}).get(index, 1.0) for value in run(earlier, processes))
         found[f"p{index}"] = Medians(
-            label=f"p{index}", family=f"f{index % families}", seconds=now, evidence=(f"r{index}",), earlier=before
+            label=f"p{index}", family=f"f{index % families}", seconds=now, evidence=(f"r{index}",), run="now", earlier=before
         )
     return found
 
@@ -54,6 +55,8 @@ NOTHING_PLANTED: dict[str, Callable[[Draw], tuple[Side, Side]]] = {
     "runs differ": lambda d: (side(d, 40, noise=0.005, drift=0.03), side(d, 40, noise=0.005, drift=0.03)),
     "runs differ, few points": lambda d: (side(d, 8, noise=0.005, drift=0.03), side(d, 8, noise=0.005, drift=0.03)),
     "runs differ, and are known": lambda d: (side(d, 40, noise=0.005, drift=0.03), side(d, 40, noise=0.005, drift=0.03, earlier=5)),
+    "the machine drifts": lambda d: (side(d, 8, noise=0.005, common=0.012), side(d, 8, noise=0.005, common=0.012)),
+    "it drifts, and is known": lambda d: (side(d, 8, noise=0.005, common=0.012), side(d, 8, noise=0.005, common=0.012, earlier=5)),
 }
 
 
@@ -80,8 +83,9 @@ def test_one_slower_point_is_found_and_comes_first() -> None:
         rows = compare(side(draw, 200, drift=0.005, families=2), side(draw, 200, drift=0.005, families=2, slow={place: 1.07}))
         found += rows[0].key == f"p{place}" and rows[0].verdict is Verdict.SLOWER
     assert found >= 25
-    hits = alarms(lambda d: (side(d, 8, noise=0.005), side(d, 8, noise=0.005, slow={3: 1.05})))
-    assert hits >= 0.95
+    for said in ({}, {"common": 0.012}, {"common": 0.012, "earlier": 3}):
+        hits = alarms(lambda d, said=said: (side(d, 8, noise=0.005, **said), side(d, 8, noise=0.005, slow={3: 1.05}, **said)))
+        assert hits >= 0.95, said
 
 
 def test_a_machine_that_moved_whole_is_seen_as_such() -> None:
