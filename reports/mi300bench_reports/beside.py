@@ -68,7 +68,8 @@ def changes(records: Sequence[Measurement]) -> Section | None:
     if not every and not dated:
         return None
     sentences.insert(
-        0, f"{len(rows)} of {every} points changed between the newest run and the one before (over 3 %, beyond the noise and what all share)."
+        0,
+        f"{len(rows)} of {every} points changed from the run before to the newest (over 3 %, beyond the noise and what all share).",
     )
     sentences += [f"{change.said}." for change in dated]
     sentences += [f"{p.name}: {p.ratio.as_ratio} of the others' time in {p.of} record(s)." for p in slow_parts(records)]
