@@ -1,4 +1,7 @@
-"""A side's runs in time: whether there is a step, or a drift, and since when."""
+"""A side's runs in time: whether there is a step, or a drift, and since when.
+
+A few runs hardly tell how much runs differ, so that is drawn towards what the histories of other sides show, where there are some.
+"""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mi300bench.fit.comparison import CONFIDENCE, Side
-from mi300bench.fit.noise import LEAST_DEVIATION
+from mi300bench.fit.noise import LEAST_DEVIATION, MAD_EFFICIENCY, MAD_TO_DEVIATION, Estimate, moderated
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
 
@@ -15,6 +18,7 @@ from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
 MOST_RUNS = 0.75
 # So many figures have a step, with two on each side.
 FEWEST_RUNS = 4
+UNKNOWN = Estimate()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +30,16 @@ class Change:
     is_drift: bool = False
 
 
-def find_change(seconds: Sequence[float], *, smallest: float = SMALLEST_EFFECT) -> Change | None:
-    """Return the step or the drift that explains a history best, None where neither counts.
+def noise_between(seconds: Sequence[float]) -> Estimate:
+    """Return the variance of a history's figures from how each differs from the next: a step moves one of those alone."""
+    steps = np.abs(np.diff(np.log(np.array(seconds, dtype=float))))
+    if len(steps) < FEWEST_RUNS - 1:
+        return Estimate()
+    return Estimate(variance=(MAD_TO_DEVIATION * float(np.median(steps))) ** 2 / 2, freedom=MAD_EFFICIENCY * len(steps))
+
+
+def find_change(seconds: Sequence[float], *, common: Estimate = UNKNOWN, smallest: float = SMALLEST_EFFECT) -> Change | None:
+    """Return the step or the drift that explains a history best, None where neither counts. `common` is what others like it have.
 
     A step is tried at every place with two figures on each side, its interval widened for that (Bonferroni). Where a straight line
     leaves less unexplained than the best step, it is a drift.
@@ -49,13 +61,14 @@ def find_change(seconds: Sequence[float], *, smallest: float = SMALLEST_EFFECT) 
     is_drift = along < unexplained
     if is_drift:
         unexplained, at, move, weight = along, 0, slope * (count - 1), (count - 1) ** 2 / float((places**2).sum())
-    reach = _quantile(count - 2, 1 if is_drift else count - 3) * math.sqrt(unexplained / (count - 2) * weight)
+    noise = moderated(Estimate(variance=unexplained / (count - 2), freedom=count - 2), common)
+    reach = _quantile(noise.freedom, 1 if is_drift else count - 3) * math.sqrt(noise.variance * weight)
     ratio = Interval(low=math.exp(move - reach), mid=math.exp(move), high=math.exp(move + reach))
     is_change = verdict_of(ratio, smallest) in (Verdict.FASTER, Verdict.SLOWER)
     return Change(at=at, ratio=ratio, is_drift=is_drift) if is_change else None
 
 
-def _quantile(freedom: int, tries: int) -> float:
+def _quantile(freedom: float, tries: int) -> float:
     from scipy.stats import t
 
     return float(t.ppf(1 - (1 - CONFIDENCE) / 2 / tries, freedom))

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from mi300bench import stats
 from mi300bench.fit.comparison import Medians, Side
-from mi300bench.fit.history import find_change, histories
+from mi300bench.fit.history import find_change, histories, noise_between
+from mi300bench.fit.noise import shared
 from mi300bench.fit.outliers import Standing, standings
 from mi300bench.schema.comparable import identity
 from mi300bench.schema.model import Interval
@@ -143,14 +144,18 @@ class Dated:
 
 def dated_changes(sides: Mapping[str, Sequence[Measurement]]) -> list[Dated]:
     """Return the sides and families whose history has a step or a drift, with the run and the date from which on it holds."""
+    runs = {
+        name: sorted((run for run in split(records, "run").values() if began(run)), key=began) for name, records in sides.items()
+    }
+    told = {name: histories([side_of(run) for run in own]) for name, own in runs.items()}
     found = []
-    for name, records in sides.items():
-        runs = sorted((run for run in split(records, "run").values() if began(run)), key=began)
-        for family, (places, figures) in histories([side_of(run) for run in runs]).items():
-            change = find_change(figures)
+    for name, by_family in told.items():
+        for family, (places, figures) in by_family.items():
+            others = [noise_between(told[other][family][1]) for other in told if other != name and family in told[other]]
+            change = find_change(figures, common=shared(others))
             if change is None:
                 continue
-            run = runs[places[change.at]]
+            run = runs[name][places[change.at]]
             found.append(
                 Dated(
                     name=name, family=family, ratio=change.ratio, is_drift=change.is_drift, run=run[0].run, since=began(run)[:10],

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 COMBINERS = ("all_gather", "all_reduce", "reduce_scatter")
+LONGEST_S = 120
 PROBE = "import jax; jax.devices()"
 
 
@@ -15,9 +16,14 @@ def combining(size: int) -> tuple[str, ...]:
 
 
 def unknown(flags: Sequence[str]) -> tuple[str, ...]:
-    """Return those of `flags` that the installed jaxlib does not know; all of them where there is none."""
+    """Return those of `flags` that the installed jaxlib does not know; all of them where there is none, or it does not answer."""
     told = {**os.environ, "XLA_FLAGS": " ".join(flags), "JAX_PLATFORMS": "cpu"}
-    answer = subprocess.run([sys.executable, "-c", PROBE], env=told, capture_output=True, text=True, check=False, timeout=120)
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-c", PROBE], env=told, capture_output=True, text=True, check=False, timeout=LONGEST_S
+        )
+    except subprocess.TimeoutExpired:
+        return tuple(flags)
     if answer.returncode == 0:
         return ()
     named = tuple(flag for flag in flags if flag in answer.stderr and "Unknown flag" in answer.stderr)

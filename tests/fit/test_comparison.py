@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 from mi300bench.fit.comparison import Medians, Side, compare, moved
-from mi300bench.fit.history import find_change, histories
+from mi300bench.fit.history import find_change, histories, noise_between
+from mi300bench.fit.noise import shared
 from mi300bench.fit.outliers import odd_ones, standings
 from mi300bench.stats import Verdict
 
@@ -178,6 +179,21 @@ def test_a_step_is_placed_a_drift_is_one_and_a_quiet_history_has_neither() -> No
     false = sum(find_change([float(v) for v in np.exp(draw.normal(0, 0.03, 8))]) is not None for _ in range(1500))
     assert false <= 0.02 * 1500
     assert find_change([1.0, 1.0, 2.0]) is None and histories([]) == {}
+
+
+def test_the_histories_of_others_tell_how_much_runs_differ() -> None:
+    """Five runs of one node tell nearly nothing; those of eight nodes do."""
+    draw, found, false = np.random.default_rng(8), 0, 0
+    for _ in range(60):
+        nodes = [np.exp(draw.normal(0, 0.01, 5)) for _ in range(8)]
+        nodes[0][2:] *= 1.06
+        changes = []
+        for place, own in enumerate(nodes):
+            others = shared([noise_between(other) for at, other in enumerate(nodes) if at != place])
+            changes.append(find_change(own, common=others))
+        found += changes[0] is not None and changes[0].at == 2
+        false += any(change is not None for change in changes[1:])
+    assert found >= 45 and false <= 5
 
 
 def test_a_run_with_other_points_does_not_erase_a_history() -> None:

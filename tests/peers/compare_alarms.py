@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from mi300bench import stats
 from mi300bench.fit.comparison import Side, compare
 from mi300bench.fit.sides import side_of
 from mi300bench.flow import plans
@@ -34,6 +35,12 @@ def side(points: list[Point], store: Path) -> Side:
     """Measure points in three processes each."""
     plan = plans.plan("alarms", points, passes=3)
     return side_of(measure(plan, Settings(store=store, node="here", passes=3)).records)
+
+
+def typical(point: Point, store: Path) -> float:
+    """Return the median seconds of a point in one fresh process."""
+    (record,) = measure(plans.plan("quota", [point], passes=1), Settings(store=store, node="here", passes=1)).records
+    return stats.seconds_per_call(record)
 
 
 def products(count: int, draw: random.Random, *, flop: float, stop: Stop) -> list[Point]:
@@ -60,8 +67,8 @@ def main() -> int:
         same = sum(row.verdict is Verdict.SAME for row in rows)
         print(f"the same machine twice: {len(alarms)} of {len(rows)} points called changed, {same} the same", flush=True)
         large = products(8, draw, flop=1.6e10, stop=LONG)
-        share, slower = calibrated(PLANTED)
-        print(f"a share of {share:.2f} of a core makes a loop take {slower:.3f} of its time: that is planted", flush=True)
+        share, error = calibrated(PLANTED, lambda: typical(large[0], store))
+        print(f"a share of {share:.3f} of a core makes a product take {PLANTED} of its time (error {error:.3f})", flush=True)
         base, found = side(large, store), 0
         for trial in range(options.trials):
             place = draw.randrange(len(large))

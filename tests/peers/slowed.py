@@ -3,14 +3,15 @@
 Needs root and a kernel with the cpu controller (version 1 or 2). What is slowed must outlast the quota's period many times.
 """
 
+import math
 import os
 import statistics
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 PERIOD_US = 50_000
+TRIED = (0.98, 0.94, 0.90)
 VERSION_1, VERSION_2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
 
@@ -34,28 +35,24 @@ def quota(share: float) -> Iterator[None]:
         group.rmdir()
 
 
-def loop_seconds() -> float:
-    """Return the median seconds of a loop that computes in one thread and nothing else."""
-    seconds = []
-    for _ in range(15):
-        begin = time.perf_counter()
-        sum(range(10_000_000))
-        seconds.append(time.perf_counter() - begin)
-    return statistics.median(seconds)
+def calibrated(wanted: float, seconds: Callable[[], float], *, rounds: int = 6) -> tuple[float, float]:
+    """Return the share of a core at which what `seconds` times takes `wanted` of its time, and the error of that ratio.
 
-
-def calibrated(wanted: float) -> tuple[float, float]:
-    """Return the share of a core at which a loop takes nearest to `wanted` of its time, and what it takes there.
-
-    The kernel hands out a quota in slices, so a share of 0.95 is not 5 %.
+    The kernel hands out a quota in slices, so a share of 0.95 is not 5 %. Three shares are tried free, held, held, free, for
+    machines drift, and a straight line over 1 / share is drawn through what they give.
     """
-    found = []
-    for share in (0.97, 0.96, 0.95, 0.94, 0.93, 0.92, 0.91, 0.90):
-        before = loop_seconds()
+    shares = [share for _ in range(rounds) for share in TRIED]
+    ratios = []
+    for share in shares:
+        before = seconds()
         with quota(share):
-            during = loop_seconds()
-        found.append((abs(during / before - wanted), share, during / before))
-    off, share, slower = min(found)
-    if off > 0.02:
-        raise SystemExit(f"no quota comes nearer to {wanted} of a loop's time than {slower:.3f}: is the machine left alone?")
-    return share, slower
+            held = [seconds(), seconds()]
+        ratios.append(statistics.mean(held) / statistics.mean((before, seconds())))
+    more = [1 / share - 1 for share in shares]
+    slope, start = statistics.linear_regression(more, ratios)
+    left = [ratio - start - slope * x for ratio, x in zip(ratios, more, strict=True)]
+    error = statistics.stdev(left) / math.sqrt(len(left))
+    needed = (wanted - start) / slope if slope > 0 else math.nan
+    if error > 0.01 or not 0 < needed < 0.25:
+        raise SystemExit(f"no share of a core is seen to make it {wanted:.3f} (error {error:.3f}): is the machine left alone?")
+    return 1 / (1 + needed), error
