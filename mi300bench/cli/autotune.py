@@ -78,6 +78,10 @@ def job_of(options: dict[str, Any], *, is_absent: bool = False) -> tuple[Job | M
         "precisions": tuple(dtype_name(name) for name in rest.pop("precisions")),
     }
     keys = {key: value for key, value in given.items() if value is not None}
+    for name, value in {**keys, "ranks": ranks}.items():
+        if value is not None and value < 1:
+            said = name.rpartition(".")[2].replace("_", "-")
+            raise PlanError(f"--{said} {value} makes no step", hint=f"--{said} of at least 1")
     if is_meshed:
         place, config = mesh_place(trainer, config, keys, kind=kind, devices=ranks, is_absent=is_absent)
         most = parse_size(limit) if limit else memory_limit(place, is_absent=is_absent)
@@ -100,7 +104,7 @@ def mesh_place(
     trainer: str, config: Any, keys: dict[str, Any], *, kind: str, devices: int | None, is_absent: bool
 ) -> tuple[World, Any]:
     """Return the world of a mesh, and the config on its default mesh: as many fsdp groups as the batch has sequences for."""
-    count = devices or (default_ranks(kind) if kind != "cpu" else VIRTUAL_DEVICES)
+    count = devices if devices is not None else (default_ranks(kind) if kind != "cpu" else VIRTUAL_DEVICES)
     place = replace(world(kind, count, is_absent=is_absent or kind == "cpu"), framework="jax")
     data = config.data
     sequences = keys.get("data.batch", data.batch) // keys.get("data.accumulate", data.accumulate)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ SECONDS_PER_HOUR = 3600.0
 
 def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
     """Return the meshes that `text` names: ``dp,fsdp,mp`` or ``all`` of so many devices."""
+    if devices < 1:
+        raise PlanError(f"--devices {devices} are none", hint="--devices 8")
     if text == "all":
         return [(mesh.dp, mesh.fsdp, mesh.mp) for mesh in meshes(devices)]
     if not re.fullmatch(r"\d+,\d+,\d+", text):
@@ -48,6 +51,7 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
 @click.option("--seq", type=int, help="Tokens of a sequence; default the preset's.")
 @click.option("--remat", type=click.Choice(["none", "dots", "full"]), help="What is kept for the backward pass.")
 @click.option("--rank", type=int, help="Rank of the adapters.")
+@click.option("--show-sharding", is_flag=True, help="Show of every tensor which axis of the mesh cuts it, for the first mesh.")
 @click.option("--fit", is_flag=True, help="Find the largest batch at --seq that fits, for the first mesh.")
 @click.option("--price", type=float, help="What a GPU costs an hour: adds the cost of a million tokens.")
 @click.option("--curves", type=click.Path(path_type=Path, file_okay=False), help="Predict seconds from this store's curves of JAX.")
@@ -56,23 +60,15 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
 @json_option
 def command(
     *, trainer: str, preset: str, devices: int, mesh: str, batch: int | None, seq: int | None, remat: str | None, rank: int | None,
-    fit: bool, price: float | None, curves: Path | None, node: str, store: Path, as_json: bool,
+    show_sharding: bool, fit: bool, price: float | None, curves: Path | None, node: str, store: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Compile a training step of any size without its weights: what each device holds, sends and computes."""
-    override = trainers.module(trainer, "config").override_all
+    planning.require_planner(trainer)
+    if fit and batch is not None:
+        raise PlanError("--fit finds the batch itself", hint="leave out --batch, or --fit")
     chosen = {"data.batch": batch, "data.seq_len": seq, "compute.remat": remat, "lora.rank": rank}
     wanted = {key: value for key, value in chosen.items() if value is not None}
-    configs = []
-    for dp, fsdp, mp in parse_mesh(mesh, devices):
-        try:
-            base = trainers.preset_config(trainer, preset)
-            configs.append(override(base, wanted | {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp}))
-        except PlanError as cause:
-            if mesh != "all":
-                raise
-            say(f"{dp},{fsdp},{mp}: {cause}")
-    if not configs:
-        raise PlanError("no mesh takes this batch", hint="a larger --batch")
+    configs = _configs(trainer, preset, wanted, parse_mesh(mesh, devices), is_all=mesh == "all")
     if fit:
         best = planning.largest_that_fits(trainer, configs[0], planning.memory_bytes(), say)
         if best is None:
@@ -80,15 +76,41 @@ def command(
         plans = [best]
     else:
         plans = list(planning.plan_all(trainer, configs))
+        if all(plan.error for plan in plans):
+            raise PlanError(plans[0].error, hint="--mesh all lists the meshes that can be")
     planning.keep(trainer, plans, Settings(store=store, say=say))
     if curves is not None:
         records = [record for record in read_records(curves, warn=say) if node in ("", record.node)]
         plans = [_with_curves(trainer, plan, records) for plan in plans]
     plans.sort(key=_order)
     if as_json:
-        click.echo(json.dumps([document(plan, price) for plan in plans]))
+        tensors = {"tensors": plans[0].found["tensors"]} if show_sharding else {}
+        first, *rest = (document(plan, price) for plan in plans)
+        click.echo(json.dumps([first | tensors, *rest]))
         return
+    if show_sharding:
+        rows = [(path, _sizes(shape), spec, _sizes(local)) for path, shape, spec, local in plans[0].found["tensors"]]
+        show.table(("tensor", "shape", "cut by", "on a device"), rows)
     _table(plans, price)
+
+
+def _sizes(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _configs(trainer: str, preset: str, wanted: dict[str, Any], chosen: list[tuple[int, int, int]], *, is_all: bool) -> list[Any]:
+    """Return the config of each mesh that takes the batch; where one mesh was named, raise why it does not."""
+    base, override, configs = trainers.preset_config(trainer, preset), trainers.module(trainer, "config").override_all, []
+    for dp, fsdp, mp in chosen:
+        try:
+            configs.append(override(base, wanted | {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp}))
+        except PlanError as cause:
+            if not is_all:
+                raise
+            say(f"{dp},{fsdp},{mp}: {cause}")
+    if not configs:
+        raise PlanError("no mesh takes this batch", hint="a larger --batch")
+    return configs
 
 
 def _order(plan: Plan) -> tuple[int, float]:

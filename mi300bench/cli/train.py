@@ -47,6 +47,8 @@ def command(
         raise PlanError("--preset and --config exclude each other", hint="a tuned config is the whole config")
     if resume and checkpoint is None:
         raise PlanError("--resume has no checkpoint to continue from", hint="--checkpoint FOLDER")
+    if ranks is not None and ranks < 1:
+        raise PlanError(f"--ranks {ranks} train nothing", hint="--ranks 2, or leave it out")
     if every < 1:
         raise PlanError(f"--every {every} never saves", hint="--every 50")
     config, is_tuned = training.resolve(
@@ -73,7 +75,9 @@ def command(
 
 def _place(kind: str, ranks: int | None, config: Any) -> World:
     """Return the world to train in: as many ranks as asked for, else as a launcher made, else as the config says."""
-    if hasattr(config, "mesh"):  # one process for all devices
+    if hasattr(config, "mesh"):
+        if ranks is not None:
+            raise PlanError(f"--ranks {ranks}: one process trains on all devices of a mesh", hint="--set mesh.fsdp=8")
         return world(kind, 1)
     if ranks is None and not is_joined() and config.launch.ranks:
         return world(kind, config.launch.ranks, threads=config.launch.threads)
@@ -82,11 +86,14 @@ def _place(kind: str, ranks: int | None, config: Any) -> World:
 
 def _describe(trainer: str, config: object, *, as_json: bool) -> None:
     described = trainers.describe(trainer, config)
-    counts = {
-        "total": described.total_elements,
-        "without_embedding": described.total_elements - described.embedding_elements,
-        "active": described.active_elements,
-    }
+    if hasattr(config, "lora"):  # what is trained is small beside what is frozen
+        counts = {"trained": described.total_elements, "frozen": described.active_elements}
+    else:
+        counts = {
+            "total": described.total_elements,
+            "without_embedding": described.total_elements - described.embedding_elements,
+            "active": described.active_elements,
+        }
     if as_json:
         click.echo(json.dumps({"params": counts}))
         return

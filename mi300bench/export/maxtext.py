@@ -6,6 +6,7 @@ Source: src/maxtext/configs/{base.yml,types.py,post_train/lora_module_path.yml} 
 import json
 from collections.abc import Mapping
 
+from mi300bench.errors import PlanError
 from mi300bench.export.exported import Exported, comments
 from mi300bench.export.meshed import MeshSettings
 
@@ -27,6 +28,8 @@ REMATS = {"full": "full", "dots": "minimal_with_context", "none": "minimal_with_
 def values(settings: MeshSettings) -> dict[str, object]:
     """Return MaxText's keys with their values."""
     adapted = [MODULES[name] for name in settings.targets if name in MODULES]
+    if not adapted:
+        raise PlanError("MaxText has no place for adapters on the head alone", hint="lora.targets of layers, or --to env")
     found: dict[str, object] = {
         "base_config": "base.yml",
         "hardware": "cpu" if settings.tuned.device_kind == "cpu" else "gpu",
@@ -85,6 +88,8 @@ def export(settings: MeshSettings) -> Exported:
     lost = [name for name in settings.targets if name not in MODULES]
     if lost:
         notes.append(f"adapters on {', '.join(lost)} are not expressed by lora_module_path")
+    if settings.weights or settings.adapter:
+        notes.append("weights and adapter to start from are not expressed: convert them and set load_parameters_path")
     if settings.memory_fraction or settings.combine_bytes:
         notes.append("what JAX is told before it starts is in --to env")
     return Exported(text=comments([*settings.head(), *notes]) + _yaml(values(settings)), notes=tuple(notes))

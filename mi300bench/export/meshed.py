@@ -37,6 +37,8 @@ class MeshSettings:
     clip: float
     steps: int
     seed: int
+    weights: str
+    adapter: str
     memory_fraction: float
     combine_bytes: int
 
@@ -74,6 +76,8 @@ def mesh_settings_of(tuned: TunedConfig) -> MeshSettings:
             clip=rule["clip"],
             steps=c["steps"],
             seed=c["seed"],
+            weights=c["weights"],
+            adapter=c["adapter"],
             memory_fraction=launch["memory_fraction"],
             combine_bytes=launch["combine_bytes"],
         )

@@ -172,7 +172,9 @@ def space_of(job: MeshJob, records: Sequence[Measurement]) -> Space:
         whole = _steps(records, job, {})
         kept = [(option, rows) for option, rows in seen if rows and whole]
         for option, rows in kept:
-            ratio = stats.interval_of(rows).mid / rows[0].work.flop / (stats.interval_of(whole).mid / whole[0].work.flop)
+            # Seconds, not seconds a FLOP: ranking divides them by the candidate's work itself.
+            slower = stats.interval_of(rows).mid / rows[0].work.flop / (stats.interval_of(whole).mid / whole[0].work.flop)
+            ratio = slower * _work(job, dict(option.keys))
             effects[lora405b.LENGTH, option.keys[lora405b.LENGTH]] = ratio, tuple(r.id for r in rows)
         if kept:
             options = [replace(option, work=_work(job, dict(option.keys))) for option, _ in kept]

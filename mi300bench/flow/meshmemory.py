@@ -4,7 +4,7 @@ Compiling takes seconds a candidate, so only the ones that would be taken are as
 lets through fits, what it refuses might have.
 """
 
-from mi300bench.errors import NodeError
+from mi300bench.errors import NodeError, ProbeError
 from mi300bench.flow import planning, trainers
 from mi300bench.flow.meshjob import MeshJob
 from mi300bench.flow.planning import Plan
@@ -23,7 +23,7 @@ class MeshMemory:
         self.note = ""
 
     def _key(self, candidate: Candidate) -> str:
-        names = ("mesh", "remat", "loss_chunk", "batch", "shapes", "precision", "attention_block")
+        names = ("mesh", "remat", "loss_chunk", "batch", "shapes", "precision", "attention_block", "unroll")
         return repr([candidate.options[name].label for name in names if name in candidate.options])
 
     def held(self, candidate: Candidate) -> float:
@@ -44,13 +44,15 @@ class MeshMemory:
         if key not in self.plans and not self.note:
             self.settings.say(f"compiling {candidate.label} for {self.job.devices} device(s) without its weights")
             try:
-                ((plan, record),) = planning.keep(
-                    self.job.trainer, planning.plan_all(self.job.trainer, [self.job.with_keys(candidate.keys)]), self.settings
-                )
-            except NodeError as cause:
+                planned = planning.plan_all(self.job.trainer, [self.job.with_keys(candidate.keys)])
+                kept = planning.keep(self.job.trainer, planned, self.settings)
+            except (NodeError, ProbeError) as cause:
                 self.note = f"what a step needs beyond its weights was not checked: {cause}"
                 return None
-            self.plans[key] = plan, record
+            if not kept:
+                self.note = f"what a step needs beyond its weights was not checked: {candidate.label} does not compile"
+                return None
+            self.plans[key] = kept[0]
         return self.plans[key][1] if key in self.plans else None
 
     def records(self) -> tuple[Measurement, ...]:

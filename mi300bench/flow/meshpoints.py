@@ -126,5 +126,5 @@ def layers_of(job: MeshJob, config: Any) -> Layers:
         tokens=config.data.batch * config.data.seq_len,
         remat=config.compute.remat,
         passes=config.data.accumulate,
-        gradient_bytes=shapes.gradient_bytes(config, element),
+        gradient_bytes=shapes.gradient_message_bytes(config, element),
     )

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from mi300bench.flow.meshjob import MeshJob
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.standins import LEAST_SHARE, MOST_SHARE
 from mi300bench.hw.facts import find_device
-from mi300bench.hw.reference import level_busbw
+from mi300bench.hw.reference import busbw_among
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement, Origin, Outcome, Scalar, Work, World, short_hash
 from mi300bench.store.writer import RunWriter
@@ -71,14 +72,17 @@ def memory_bytes() -> float:
     return facts.facts["memory_bytes"].value
 
 
-def seconds_of(found: dict[str, Any], precision: str, devices: int) -> Interval:
+def seconds_of(found: dict[str, Any], precision: str) -> Interval:
     """Return seconds of a step from published figures: computing between two shares of the peak, communication at the published
-    all-reduce busbw of the node, from fully hidden to not at all."""
+    all-reduce busbw among as many GPUs as each group has, from fully hidden to not at all."""
     device = find_device(DEVICE)
     assert device is not None
-    peak, busbw = device.facts[precision].value, level_busbw(device.key, "all_reduce", 8)
-    assert busbw is not None
-    wire = sum(found["received"].values()) / busbw.value if devices > 1 else 0.0
+    peak, wire = device.facts[precision].value, 0.0
+    for size, received in found["among"].items():
+        if int(size) > 1:
+            busbw = busbw_among(device.key, int(size))
+            assert busbw is not None
+            wire += received / busbw[0]
     slow, fast = (found["flop"] / (share * peak) for share in (LEAST_SHARE, MOST_SHARE))
     low, high = max(fast, wire), slow + wire
     return Interval(low=low, mid=(low * high) ** 0.5, high=high)
@@ -93,17 +97,25 @@ def measured_seconds(trainer: str, plan: Plan, records: Sequence[Measurement]) -
     return predicted.value, predicted.evidence
 
 
-def plan_all(trainer: str, configs: Sequence[Any]) -> Iterator[Plan]:
-    """Yield the plan of each config, in order, as it is compiled; all have the same number of devices."""
+def require_planner(trainer: str) -> None:
+    """Raise `PlanError` for a trainer whose step cannot be compiled without its weights."""
     if trainer not in PLANNERS:
         raise PlanError(f"{trainer} cannot be planned", hint=f"one of {', '.join(PLANNERS)}")
+
+
+def plan_all(trainer: str, configs: Sequence[Any]) -> Iterator[Plan]:
+    """Yield the plan of each config, in order, as it is compiled; all have the same number of devices."""
+    require_planner(trainer)
     shapes = trainers.module(trainer, "shapes")
     tables = json.dumps([trainers.tables(trainer, config) for config in configs])
     command = [sys.executable, "-m", f"{trainers.TRAINERS[trainer]}.plan"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-    ) as process:
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    with (
+        tempfile.TemporaryFile("w+") as errors,  # a pipe that nobody reads would stop the compiler when it is full
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=dict(os.environ)
+        ) as process,
+    ):
+        assert process.stdin is not None and process.stdout is not None
         process.stdin.write(tables)
         process.stdin.close()
         answered = 0
@@ -120,9 +132,11 @@ def plan_all(trainer: str, configs: Sequence[Any]) -> Iterator[Plan]:
                 reduced=shapes.reduced_bytes(config),
                 gradients=shapes.gradient_bytes(config),
                 flop=shapes.flop_per_token(config) * config.data.batch * config.data.seq_len,
-                seconds=seconds_of(found, config.precision, config.mesh.devices),
+                seconds=seconds_of(found, config.precision),
             )
-        said = process.stderr.read()
+        process.wait()
+        errors.seek(0)
+        said = errors.read()
     if answered < len(configs):
         if "No module named 'jax'" in said or "No module named 'optax'" in said:
             raise NodeError("planning compiles with JAX, which is not installed", hint="pip install 'mi300bench[jax]'")
@@ -201,4 +215,6 @@ def largest_that_fits(trainer: str, config: Any, limit: float, say: Callable[[st
             break
         say(f"{tried.data.batch} x {tried.data.seq_len} tokens need at most {plan.bound / 1e9:.1f} GB a device")
         best = plan
+    else:
+        say(f"larger batches than {groups << MOST_DOUBLINGS - 1} were not tried")
     return best

@@ -20,7 +20,7 @@ from mi300bench.flow.standins import LATENCY_S, LEAST_SHARE, MOST_SHARE, OVERLAP
 from mi300bench.flow.tuned import Tuned
 from mi300bench.flow.tuning import tune, wanted_values
 from mi300bench.hw.facts import DeviceFacts, Fact, device_table
-from mi300bench.hw.reference import level_busbw
+from mi300bench.hw.reference import busbw_among
 from mi300bench.physics import busbw_factor
 from mi300bench.schema.doubt import Modelled
 from mi300bench.schema.model import ModelDescription
@@ -63,13 +63,10 @@ def _fact(entry: DeviceFacts, name: str) -> Fact:
 
 
 def _busbw_among(entry: DeviceFacts, ranks: int) -> tuple[float, str]:
-    """Return the busbw of an all_reduce among `ranks`, and who says so: as published, or as links to each of the others."""
-    exact, pair = level_busbw(entry.key, "all_reduce", ranks), level_busbw(entry.key, "all_reduce", 2)
-    if exact is not None:
-        return exact.value, exact.cited
-    if pair is None:
+    found = busbw_among(entry.key, ranks)
+    if found is None:
         raise PlanError(f"no busbw of an all_reduce among 2 or {ranks} {entry.name} is published", hint="measure the node")
-    return (ranks - 1) * pair.value, f"{ranks - 1} times the busbw of a pair: a link to each GPU ({pair.cited})"
+    return found
 
 
 def published(device: str, job: Job) -> Published:

@@ -1,6 +1,7 @@
 """A run of a trainer: config in, record into the store. Several ranks on one machine start under torch's launcher."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -82,11 +83,16 @@ def prepare_jax(trainer: str, config: Any, kind: str, settings: Settings) -> Set
             os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {joined}".strip()
         return settings
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    count = config.mesh.devices
-    if count == 1 or "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+    count, given = config.mesh.devices, re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    if given is None:
+        if count > 1:
+            os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={count}".strip()
+        virtual = count
+    else:  # of each process, where a launcher started several
+        virtual = int(given.group(1))
+    if virtual == 1:
         return settings
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={count}".strip()
-    return replace(settings, origin=Origin.EMULATED, source=f"{count} virtual devices on one CPU")
+    return replace(settings, origin=Origin.EMULATED, source=f"{virtual} virtual devices on one CPU")
 
 
 def relaunch(request: TrainRequest, arguments: Sequence[str], world: World, *, node: str) -> int:
@@ -158,10 +164,12 @@ def train(request: TrainRequest, settings: Settings, world: World) -> Measuremen
     with RunWriter(settings.store, node=settings.node, header=header) as writer:
 
         def keep(record: Measurement) -> None:
+            params = dict(record.params) | {"config": short_hash(trainers.tables(request.trainer, request.config))}
             complete = replace(
                 record,
+                params=params,
                 id=short_hash([writer.run_id, record.probe, record.started_at]),
-                point=short_hash([record.probe, record.method, dict(record.params)]),
+                point=short_hash([record.probe, record.method, params]),
                 run=writer.run_id,
                 node=settings.node,
                 origin=settings.origin,

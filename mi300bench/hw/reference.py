@@ -101,3 +101,16 @@ def level_busbw(device: str, op: str, ranks: int) -> Published | None:
     rows = [row for row in published() if (row.device, row.quantity, row.ranks) == (device, f"collective.{op}", ranks)]
     rows = sorted((row for row in rows if row.bytes >= LEVEL_BYTES), key=lambda row: row.value)
     return rows[(len(rows) - 1) // 2] if rows else None
+
+
+def busbw_among(device: str, ranks: int) -> tuple[float, str] | None:
+    """Return the busbw of a large all_reduce among `ranks` of a device, and who says so; None where nobody does.
+
+    Where that number of ranks is not published it is a pair's, times the links to the others: right for GPUs that are all linked.
+    """
+    exact, pair = level_busbw(device, "all_reduce", ranks), level_busbw(device, "all_reduce", 2)
+    if exact is not None:
+        return exact.value, exact.cited
+    if pair is None:
+        return None
+    return (ranks - 1) * pair.value, f"{ranks - 1} times the busbw of a pair: a link to each GPU ({pair.cited})"

@@ -36,7 +36,8 @@ class Mesh:
 class Layers:
     """What a step moves: layers, bytes of one layer's weights, bytes of one token's activations, tokens of the step, remat.
 
-    `passes` parts of the batch one after the other; `gradient_bytes` of the adapters that a device reduces in the end.
+    `passes` parts of the batch one after the other; `gradient_bytes` of the adapters that a device
+    gives to the reduction of each part.
     """
 
     count: int

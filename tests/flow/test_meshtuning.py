@@ -12,7 +12,7 @@ from mi300bench.flow.confirming import Confirmation
 from mi300bench.flow.meshevidence import space_of
 from mi300bench.flow.meshjob import MeshJob
 from mi300bench.flow.meshmemory import MeshMemory
-from mi300bench.flow.meshpoints import belongs, mesh_products, stages, wanted_values
+from mi300bench.flow.meshpoints import belongs, length_options, mesh_products, stages, wanted_values
 from mi300bench.flow.published import from_published, mesh_records_of
 from mi300bench.flow.settings import Settings
 from mi300bench.hw import xla_flags
@@ -232,6 +232,23 @@ def test_single_changes_multiply_and_the_mesh_is_not_confirmable_here(make_recor
     assert any("not confirmable here" in doubt for doubt in tuned.doubts)
     document = tuned_config.to_document(tuned)
     assert tuned_config.from_document(document, name="x").choices.keys() == tuned.choices.keys()
+
+
+def test_lengths_that_compute_as_fast_are_predicted_as_fast(make_record, no_compiler) -> None:
+    """A longer sequence has more FLOP of attention: at the same FLOP a second none is better, for the work is counted once."""
+    job = job_of("bench", World(device="cpu", ranks=1, framework="jax"), only=("shapes",), keys={"data.batch": 8})
+    flop_per_token = trainers.module("lora405b", "shapes").flop_per_token
+    records = []
+    for keys in ({}, *(dict(option.keys) for option in length_options(job))):
+        params = job.step_params(keys)
+        config = job.seen(keys)
+        flop = flop_per_token(config) * config.data.batch * config.data.seq_len
+        records.append(make_record("lora405b.step", params=params, world=job.seen_world, samples=(flop / 1e11,) * 5,
+                                   work=Work(flop=flop), id=repr(params)))  # fmt: skip
+    space = space_of(job, records)
+    (knob,) = [knob for knob in space.knobs if knob.name == "shapes"]
+    rates = [space.predictor.predict(c).value.mid / c.work for c in (space.default.with_option("shapes", o) for o in knob.options)]
+    assert len(rates) > 2 and max(rates) == pytest.approx(min(rates), rel=1e-6)
 
 
 def _option(space, name: str, value):

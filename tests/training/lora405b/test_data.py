@@ -54,7 +54,7 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         with pytest.raises(RecordError, match=said):
             data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))
     path.write_text('{"text": "x"}')
-    with pytest.raises(PlanError, match="under one row"):
+    with pytest.raises(PlanError, match="under two rows"):
         data.load(DataConfig(path=str(path), seq_len=64), vocab=384)
     with pytest.raises(PlanError, match="vocabulary"):
         data.Tokenizer("", 100)
@@ -76,3 +76,54 @@ def test_a_cursor_takes_every_row_once_an_epoch_and_repeats() -> None:
     assert cursor == Cursor(epoch=2, row=0)
     again, _ = Cursor(epoch=0, row=8).take(rows, 4, seed=1)
     assert again["tokens"][:, 0].tolist() == seen[8:12]
+
+
+def test_a_cursor_behind_a_text_that_shrank_begins_the_next_epoch() -> None:
+    rows = {"tokens": np.arange(4, dtype=np.int32)[:, None]}
+    part, cursor = Cursor(epoch=3, row=9).take(rows, 2, seed=1)
+    assert len(part["tokens"]) == 2 and cursor == Cursor(epoch=4, row=2)
+
+
+@pytest.mark.parametrize("count", [1, 2, 19, 40])
+def test_what_is_held_out_is_never_trained_on(count: int) -> None:
+    """Also of one document, as a plain text file is: the last twentieth of its tokens."""
+    found = [Document(tokens=list(range(1000 * n, 1000 * n + 200 + n)), prompt=3) for n in range(count)]
+    kept, held = data.split(found, 8)
+    tokens = [{t for document in part for t in document.tokens} for part in (kept, held)]
+    assert not tokens[0] & tokens[1] and len(tokens[0] | tokens[1]) == sum(200 + n for n in range(count))
+    assert 8 <= len(tokens[1]) < 0.15 * len(tokens[0])
+    assert all(document.tokens for document in (*kept, *held))
+
+
+def test_two_texts_of_one_length_have_digests_of_their_own(tmp_path: Path) -> None:
+    digests = set()
+    for text in ("a" * 300, "b" * 300, "a" * 300):
+        (tmp_path / "text.txt").write_text(text)
+        digests.add(data.load(DataConfig(path=str(tmp_path / "text.txt"), seq_len=16), vocab=384).digest)
+    assert len(digests) == 2
+
+
+def test_a_line_ends_at_a_newline_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"text": "one\u2028two"}, ensure_ascii=False) + "\n" + json.dumps({"text": "three"}) + "\n")
+    assert len(data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))) == 2
+
+
+@pytest.mark.parametrize("marks", [("<|begin_of_text|>", "<|end_of_text|>"), ("[A]", "[Z]"), None], ids=str)
+def test_a_tokenizer_s_own_marks_stand_around_a_document(tmp_path: Path, marks: tuple[str, str] | None) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {"ask": 0, "answer": 1} | ({marks[0]: 2, marks[1]: 3} if marks else {})
+    built = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="ask"))
+    built.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    built.save(str(tmp_path / "tokenizer.json"))
+    if marks == ("[A]", "[Z]"):  # names that only the file beside it tells
+        told = {"bos_token": "[A]", "eos_token": {"content": "[Z]"}}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(told))
+    tokenizer = data.Tokenizer(str(tmp_path / "tokenizer.json"), 384)
+    document = tokenizer.document("ask", "answer")
+    if marks is None:
+        assert (
+            document == Document(tokens=[0, 1], prompt=1) and tokenizer.missing == "documents have no mark of their start and end"
+        )
+    else:
+        assert document == Document(tokens=[2, 0, 1, 3], prompt=2) and not tokenizer.missing

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mi300bench.errors import PlanError, RecordError
+from mi300bench.errors import NodeError, PlanError, RecordError
 
 jax = pytest.importorskip("jax")
 torch = pytest.importorskip("torch")
@@ -15,6 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 from tests.training.lora405b.test_model import CONFIG, reference, weights_of  # noqa: E402
 
 from mi300bench_training.lora405b import adapters, checkpoint, model, peft_files, sharding, step, weights  # noqa: E402
+from mi300bench_training.lora405b.checkpoint import Saved  # noqa: E402
 from mi300bench_training.lora405b.config import MeshConfig, override_all  # noqa: E402
 from mi300bench_training.lora405b.data import Cursor  # noqa: E402
 
@@ -106,6 +107,10 @@ def test_missing_extra_misshapen_and_truncated_tensors_are_named(theirs, tmp_pat
 
 def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
     peft_files.save(tmp_path, trained, CONFIG.model, CONFIG.lora)
+    peft_files.require_same(tmp_path, CONFIG.lora)
+    for name, value in (("alpha", 99.0), ("rslora", not CONFIG.lora.rslora), ("rank", 4), ("targets", ("q_proj",))):
+        with pytest.raises(PlanError, match=f"lora.{name}="):
+            peft_files.require_same(tmp_path, override_all(CONFIG, {f"lora.{name}": value}).lora)
     with pytest.raises(RecordError, match="tensors more"):
         peft_files.load(tmp_path, CONFIG.model, override_all(CONFIG, {"lora.targets": ("q_proj",)}).lora)
     with pytest.raises(RecordError, match="not"):
@@ -113,26 +118,69 @@ def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
     (tmp_path / peft_files.CONFIG).write_text(json.dumps({"peft_type": "IA3", "r": 1, "lora_alpha": 1, "target_modules": []}))
     with pytest.raises(RecordError, match="IA3"):
         peft_files.load_config(tmp_path)
+    good = {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}
+    for more, said in (
+        ({"use_dora": True}, "use_dora is True"),
+        ({"rank_pattern": {"q_proj": 2}}, "rank_pattern"),
+        ({"modules_to_save": ["embed_tokens"]}, "modules_to_save"),
+        ({"target_modules": "all-linear"}, "'all-linear'"),
+        ({"target_modules": ["wte"]}, "'wte'"),
+        ({"r": "many"}, "no PEFT adapter config"),
+    ):
+        (tmp_path / peft_files.CONFIG).write_text(json.dumps(good | more))
+        with pytest.raises(RecordError, match=said):
+            peft_files.load_config(tmp_path)
 
 
 def test_a_checkpoint_comes_back_whole_keeps_the_last_few_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     state = jax.device_get(step.new_state(CONFIG, jax.random.key(4)))
     for number in (1, 2, 3, 4):
-        state["step"] = np.int32(number)
-        checkpoint.save(tmp_path, CONFIG, state, cursor=Cursor(row=number), losses=[1.0] * number, seconds=[0.1] * number)
+        now = Saved(
+            state=state | {"step": np.int32(number)}, cursor=Cursor(row=number), losses=[1.0] * number, seconds=[0.1] * number,
+            series={"busy": [0.5] * number},
+        )  # fmt: skip
+        checkpoint.save(tmp_path, CONFIG, now, text="t")
     assert [path.name for path in checkpoint.found(tmp_path)] == ["step-00000002", "step-00000003", "step-00000004"]
     fresh = jax.device_get(step.new_state(CONFIG, jax.random.key(9)))
-    saved = checkpoint.load(tmp_path, CONFIG, fresh)
-    assert saved is not None and saved.cursor == Cursor(row=4) and len(saved.losses) == 4
+    saved = checkpoint.load(tmp_path, CONFIG, fresh, text="t")
+    assert saved is not None and saved.cursor == Cursor(row=4) and len(saved.losses) == len(saved.series["busy"]) == 4
+    state["step"] = np.int32(4)
     assert jax.tree.structure(saved.state["optimizer"]) == jax.tree.structure(state["optimizer"])
     for one, other in zip(jax.tree.leaves(saved.state), jax.tree.leaves(state), strict=True):
         assert np.array_equal(one, other)
     with pytest.raises(PlanError, match="seed"):
-        checkpoint.load(tmp_path, override_all(CONFIG, {"seed": 7}), fresh)
+        checkpoint.load(tmp_path, override_all(CONFIG, {"seed": 7}), fresh, text="t")
+    with pytest.raises(PlanError, match="is not what the checkpoint"):
+        checkpoint.load(tmp_path, CONFIG, fresh, text="another")
     # Another mesh goes on from it.
-    assert checkpoint.load(tmp_path, override_all(CONFIG, {"mesh.mp": 2}), fresh) is not None
+    assert checkpoint.load(tmp_path, override_all(CONFIG, {"mesh.mp": 2}), fresh, text="t") is not None
     damaged = tmp_path / "step-00000004" / checkpoint.OPTIMIZER
     damaged.write_bytes(damaged.read_bytes()[:-10])
     with pytest.raises(RecordError) as caught:
-        checkpoint.load(tmp_path, CONFIG, fresh)
-    assert "optimizer.safetensors is damaged" in str(caught.value) and "continues from step-00000003" in caught.value.hint
+        checkpoint.load(tmp_path, CONFIG, fresh, text="t")
+    assert (
+        "optimizer.safetensors is not what was written" in str(caught.value) and "continues from step-00000003" in caught.value.hint
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"config": 1}', "\x00"])
+def test_a_run_file_that_says_nothing_is_a_damaged_checkpoint(tmp_path: Path, text: str) -> None:
+    (tmp_path / "step-00000001").mkdir()
+    (tmp_path / "step-00000001" / checkpoint.RUN).write_text(text)
+    with pytest.raises(RecordError, match="is damaged"):
+        checkpoint.read(tmp_path / "step-00000001")
+
+
+def test_a_full_disk_is_a_message_and_leaves_no_part_of_a_checkpoint(tmp_path: Path) -> None:
+    import resource
+
+    state = jax.device_get(step.new_state(CONFIG, jax.random.key(4)))
+    now = Saved(state=state, cursor=Cursor(), losses=[], seconds=[], series={})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))  # no file grows beyond this: as a disk that is full there
+    try:
+        with pytest.raises(NodeError, match="cannot be written"):
+            checkpoint.save(tmp_path, CONFIG, now, text="t")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())

@@ -218,3 +218,11 @@ def test_dropout_is_drawn_anew_each_step_and_only_on_the_adapter_s_side(pair, to
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
     still = {float(step.loss(config, weights, fresh, batch, jax.random.key(k), Placing())) for k in (1, 2)}
     assert len(still) == 1  # B is zero, so the dropped input does not matter
+    # The head's adapter drops its input too, in pieces each for itself.
+    config = override_all(config, {"lora.targets": ("lm_head",)})
+    pair = {"a": drawn["lm_head"]["a"], "b": drawn["lm_head"]["b"]} if "lm_head" in drawn else None
+    low = {"layers": {}, "lm_head": pair or {"a": jnp.ones((128, 4)), "b": jnp.ones((4, CONFIG.model.vocab))}}
+    for chunk in (0, 16):
+        cut = override_all(config, {"compute.loss_chunk": chunk})
+        seen = [float(step.loss(cut, weights, low, batch, key, Placing())) for key in (*map(jax.random.key, (1, 1, 2)), None)]
+        assert seen[0] == seen[1] and len(set(seen)) == 3

@@ -51,6 +51,7 @@ def test_a_loop_s_collectives_and_products_count_as_often_as_it_runs() -> None:
     assert found.calls == {"all-gather": 126, "all-reduce": 127}
     assert found.received["all-gather"] == 126 * 3 / 4 * 16 * 16 * 2
     assert found.received["all-reduce"] == 126 * 2 * 1 / 2 * 8 * 16 * 2 + 2 * 3 / 4 * 4
+    assert found.among == {4: 126 * 3 / 4 * 16 * 16 * 2 + 2 * 3 / 4 * 4, 2: 126 * 2 * 1 / 2 * 8 * 16 * 2}
     assert found.flop == 126 * 2 * 8 * 16 * 16
 
 
@@ -102,6 +103,21 @@ def test_the_whole_405b_step_agrees_with_the_closed_forms_on_meshes_of_each_kind
             assert held["adapters"] * 8 == pytest.approx(adapters, rel=0.01) and planned.fits(206_141_652_992) == "yes"
 
 
+def test_parts_of_a_batch_gather_for_each_and_pieces_of_the_loss_multiply_nothing() -> None:
+    pytest.importorskip("jax")
+    config = override_all(preset("405b"), {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.accumulate": 2})
+    (twice,) = plan_all("lora405b", [config])
+    assert sum(twice.found["received"].values()) == pytest.approx(twice.gathered + twice.reduced + twice.gradients, rel=0.05)
+    once = override_all(config, {"data.accumulate": 1})
+    assert twice.gathered == 2 * shapes.gathered_bytes(once) and twice.gradients == 2 * shapes.gradient_bytes(once)
+    config = override_all(preset("bench"), {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.batch": 16, "precision": "bfloat16"})
+    whole, cut = plan_all("lora405b", [config, override_all(config, {"compute.loss_chunk": 2048})])
+    # The head's forward product is taken again for the backward pass, shared by all devices, and its weight gathered once more.
+    head = 2 * config.model.hidden * config.model.vocab * 16 * 512 / 8
+    assert cut.found["flop"] - whole.found["flop"] == pytest.approx(head, rel=0.1)
+    assert sum(cut.found["received"].values()) < 1.5 * sum(whole.found["received"].values())
+
+
 def test_tensor_parallel_moves_what_the_closed_form_says_and_less_than_fsdp() -> None:
     pytest.importorskip("jax")
     (found,) = plan("--preset", "70b", "--mesh", "1,1,8", "--batch", "16", "--seq", "64")
@@ -117,9 +133,19 @@ def test_a_mesh_that_makes_no_sense_is_a_message() -> None:
         (["--mesh", "eight"], "is no mesh"),
         (["--mesh", "8,1,1", "--batch", "4"], "divide among dp x fsdp"),
         (["--preset", "9b"], "9b"),
+        (["--devices", "0"], "are none"),
+        (["--fit", "--batch", "4"], "finds the batch itself"),
     ):
         command = [sys.executable, "-m", "mi300bench", "plan", "lora405b", *arguments]
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert answer.returncode == 2 and said in answer.stderr and "Traceback" not in answer.stderr
     answer = subprocess.run([sys.executable, "-m", "mi300bench", "plan", "zaya1"], capture_output=True, text=True, check=False)
-    assert answer.returncode == 2
+    assert answer.returncode == 2 and "zaya1 cannot be planned" in answer.stderr
+
+
+def test_every_tensor_s_place_is_shown() -> None:
+    pytest.importorskip("jax")
+    command = [sys.executable, "-m", "mi300bench", "plan", "lora405b", "--preset", "bench", "--mesh", "1,4,2", "--batch", "8"]
+    answer = subprocess.run([*command, "--show-sharding"], capture_output=True, text=True, check=False, timeout=120)
+    (row,) = [line.split() for line in answer.stdout.splitlines() if line.split()[:1] == ["layers.q_proj"]]
+    assert row[1] == "8x512x512" and row[-1] == "8x128x256" and "fsdp" in " ".join(row[2:-1])

@@ -8,7 +8,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
-from mi300bench_training.lora405b import model, sharding, step  # noqa: E402
+from mi300bench_training.lora405b import data, model, sharding, step  # noqa: E402
 from mi300bench_training.lora405b.config import TARGETS, MeshConfig, override_all, preset  # noqa: E402
 
 CONFIG = override_all(
@@ -61,11 +61,23 @@ def test_every_mesh_takes_the_steps_of_one_device(mesh, start) -> None:
         assert np.abs(one - other).max() < 1e-5
 
 
-def test_accumulating_is_one_large_batch(start) -> None:
-    whole, _ = three_steps(CONFIG, None, start)
-    parts, _ = three_steps(override_all(CONFIG, {"data.accumulate": 4}), None, start)
+def test_accumulating_is_one_large_batch_however_unevenly_its_tokens_count(start) -> None:
+    weights, state, batch = start
+    targets = batch["targets"].copy()
+    targets[2:, 3:] = data.IGNORED
+    start = weights, state, batch | {"targets": targets}
+    whole, losses = three_steps(CONFIG, None, start)
+    parts, summed = three_steps(override_all(CONFIG, {"data.accumulate": 4}), None, start)
+    assert summed == pytest.approx(losses, abs=1e-5)
     for one, other in zip(jax.tree.leaves(whole["adapters"]), jax.tree.leaves(parts["adapters"]), strict=True):
         assert np.abs(one - other).max() < 1e-5
+
+
+def test_a_loss_in_pieces_is_the_loss_on_a_mesh_too(start) -> None:
+    _, losses = three_steps(CONFIG, None, start)
+    config = override_all(on((2, 2, 2)), {"compute.loss_chunk": 40})
+    _, cut = three_steps(config, sharding.make_mesh(config.mesh), start)
+    assert cut == pytest.approx(losses, abs=1e-5)
 
 
 def test_sequences_are_never_cut_and_adapters_follow_their_weights() -> None:

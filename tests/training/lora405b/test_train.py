@@ -84,24 +84,56 @@ def test_what_cannot_run_ends_with_a_message_and_a_code(tmp_path: Path, more, co
     assert answer.returncode == code and said in answer.stderr and "Traceback" not in answer.stderr, answer.stderr
 
 
-def test_two_processes_train_as_one_and_the_first_alone_keeps_the_record(tmp_path: Path) -> None:
+def together(folder: Path, *more: str) -> list[subprocess.Popen[str]]:
+    """Start two processes with a device each that train as one."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    whole = train(tmp_path, "--steps", "6", "--store", "whole")
     runs = []
     for number in range(2):
         told = {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": str(number)}
         flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}  # one device a process
         runs.append(
             subprocess.Popen(
-                command("--steps", "6", "--set", "mesh.fsdp=2", "--store", "shared"),
-                cwd=tmp_path, env=ONE_DEVICE | told | flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                command("--set", "mesh.fsdp=2", *more),
+                cwd=folder, env=ONE_DEVICE | told | flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )
         )  # fmt: skip
+    return runs
+
+
+def test_two_processes_train_as_one_and_the_first_alone_keeps_the_record(tmp_path: Path) -> None:
+    whole = train(tmp_path, "--steps", "6", "--store", "whole")
+    runs = together(tmp_path, "--steps", "6", "--store", "shared")
     answers = [run.communicate(timeout=240) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], answers
-    losses = json.loads(answers[0][0].strip().splitlines()[-1])["series"]["loss"]
-    assert losses == pytest.approx(whole["series"]["loss"], rel=1e-5)
+    record = json.loads(answers[0][0].strip().splitlines()[-1])
+    assert record["series"]["loss"] == pytest.approx(whole["series"]["loss"], rel=1e-5) and record["origin"] == "measured"
     assert "probe" not in answers[1][0] and "step     1" not in answers[1][1]
     assert len(list((tmp_path / "shared").rglob("*.jsonl"))) == 1
+
+
+def test_a_signal_that_reaches_one_process_of_two_ends_both_after_the_same_step(tmp_path: Path) -> None:
+    """Launchers signal processes one after the other: the second must not wait for a step that the first will not take."""
+    runs = together(tmp_path, "--steps", "4000", "--checkpoint", "run", "--every", "5000")
+    first = runs[0].stderr
+    assert first is not None
+    for said in first:
+        if said.startswith("step     3"):
+            runs[1].send_signal(signal.SIGTERM)
+            break
+    rest = [run.communicate(timeout=120) for run in runs]
+    assert [run.returncode for run in runs] == [5, 5], rest
+    (saved,) = (tmp_path / "run").glob("step-*")
+    steps = json.loads((saved / "run.json").read_text())["step"]
+    assert 3 <= steps < 4000 and f"interrupted after {steps} of 4000 steps" in rest[0][1]
+
+
+def test_a_checkpoint_that_the_first_process_cannot_write_ends_both(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "step-00000001").write_text("a file stands where the checkpoint should be")
+    runs = together(tmp_path, "--steps", "6", "--checkpoint", "run", "--every", "1")
+    answers = [run.communicate(timeout=120) for run in runs]
+    assert all(run.returncode not in (0, 1) for run in runs), answers
+    assert "cannot be written" in answers[0][1] and "failed in another process" in answers[1][1]
+    assert not any("Traceback" in said for _, said in answers)

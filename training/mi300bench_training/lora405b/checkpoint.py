@@ -37,6 +37,7 @@ class Saved:
     cursor: Cursor
     losses: list[float]
     seconds: list[float]
+    series: dict[str, list[float]]
 
 
 def whole(tree: Any) -> Any:
@@ -61,13 +62,12 @@ def _flat(tree: Any) -> dict[str, np.ndarray[Any, Any]]:
     return {sharding.path_of(keys): np.asarray(leaf) for keys, leaf in leaves}
 
 
-def save(
-    folder: Path, config: TrainConfig, state: Any, *, cursor: Cursor, losses: list[float], seconds: list[float], keep: int = KEPT
-) -> None:
-    """Write the state (on the host) after its step; `NodeError` where it cannot be, the ones before it are whole."""
+def save(folder: Path, config: TrainConfig, now: Saved, *, text: str, keep: int = KEPT) -> None:
+    """Write a run as it is now, trained on the text of this digest; `NodeError` where that fails, older ones stay whole."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    step = int(state["step"])
+    state, step = now.state, int(now.state["step"])
     place, partial = folder / f"step-{step:08d}", folder / f".partial-{step:08d}"
     try:
         shutil.rmtree(partial, ignore_errors=True)
@@ -77,9 +77,11 @@ def save(
         told = {
             "config": json.loads(json.dumps(asdict(config))),
             "step": step,
-            "cursor": asdict(cursor),
-            "losses": losses,
-            "seconds": seconds,
+            "cursor": asdict(now.cursor),
+            "text": text,
+            "losses": now.losses,
+            "seconds": now.seconds,
+            "series": now.series,
             "digests": {name: _digest(partial / name) for name in files},
         }
         with (partial / RUN).open("w") as file:
@@ -88,7 +90,8 @@ def save(
             os.fsync(file.fileno())
         shutil.rmtree(place, ignore_errors=True)
         partial.rename(place)
-    except OSError as cause:
+    except (OSError, SafetensorError) as cause:
+        shutil.rmtree(partial, ignore_errors=True)
         raise NodeError(
             f"the checkpoint {place} cannot be written: {cause}",
             hint="free space or another --checkpoint; the one before it is whole, --resume continues from there",
@@ -102,16 +105,25 @@ def found(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("step-*") if path.is_dir())
 
 
+# What run.json holds, each of this type.
+FORM: Mapping[str, type] = {
+    "config": dict, "step": int, "cursor": dict, "text": str, "losses": list, "seconds": list, "series": dict, "digests": dict,
+}  # fmt: skip
+
+
 def read(path: Path) -> Mapping[str, Any]:
     """Return what ``run.json`` of a checkpoint says; `RecordError` names the file that is damaged."""
     try:
-        told: dict[str, Any] = json.loads((path / RUN).read_text())
+        told = json.loads((path / RUN).read_text())
+        wrong = [name for name, kind in FORM.items() if not isinstance(told, dict) or not isinstance(told.get(name), kind)]
+        if wrong:
+            raise ValueError(f"{RUN} says nothing usable of {wrong[0]}")
         for name, digest in told["digests"].items():
             if _digest(path / name) != digest:
-                raise RecordError(f"the checkpoint file {path / name} is damaged", hint=_before(path))
-    except (OSError, ValueError, KeyError) as cause:
+                raise ValueError(f"{name} is not what was written")
+    except (OSError, ValueError) as cause:
         raise RecordError(f"the checkpoint {path} is damaged: {cause}", hint=_before(path)) from cause
-    return told
+    return dict(told)
 
 
 def _before(path: Path) -> str:
@@ -119,8 +131,11 @@ def _before(path: Path) -> str:
     return f"remove {path.name}: --resume then continues from {older[-1]}" if older else "remove it to start anew"
 
 
-def load(folder: Path, config: TrainConfig, fresh: Any) -> Saved | None:
-    """Return the newest checkpoint, shaped as the `fresh` state; None where there is none."""
+def load(folder: Path, config: TrainConfig, fresh: Any, *, text: str) -> Saved | None:
+    """Return the newest checkpoint, shaped as the `fresh` state; None where there is none.
+
+    `PlanError` where it belongs to another config or, by its digest, to another `text`.
+    """
     from safetensors.numpy import load_file
 
     paths = found(folder)
@@ -134,14 +149,24 @@ def load(folder: Path, config: TrainConfig, fresh: Any) -> Saved | None:
                 f"the checkpoint {paths[-1]} was made with {name}={told['config'].get(name)!r}, this run has {now[name]!r}",
                 hint="another --checkpoint folder, or the config it was made with",
             )
+    if told["text"] != text:
+        raise PlanError(
+            f"the text of {config.data.path or 'CPython'} is not what the checkpoint {paths[-1]} was trained on",
+            hint="the text as it was, or another --checkpoint folder",
+        )
     adapters = peft_files.load(paths[-1], config.model, config.lora)
-    flat = load_file(str(paths[-1] / OPTIMIZER))
-    optimizer = jax.tree_util.tree_map_with_path(
-        lambda keys, leaf: flat[sharding.path_of(keys)].astype(leaf.dtype), fresh["optimizer"]
-    )
+    try:
+        flat = load_file(str(paths[-1] / OPTIMIZER))
+        optimizer = jax.tree_util.tree_map_with_path(
+            lambda keys, leaf: flat[sharding.path_of(keys)].astype(leaf.dtype).reshape(leaf.shape), fresh["optimizer"]
+        )
+        cursor = Cursor(**told["cursor"])
+    except (KeyError, TypeError, ValueError) as cause:
+        raise RecordError(f"the checkpoint {paths[-1]} is of another form: {cause}", hint=_before(paths[-1])) from cause
     return Saved(
         state={"adapters": adapters, "optimizer": optimizer, "step": np.int32(told["step"])},
-        cursor=Cursor(**told["cursor"]),
+        cursor=cursor,
         losses=list(told["losses"]),
         seconds=list(told["seconds"]),
+        series=dict(told["series"]),
     )

@@ -36,6 +36,10 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         tables.require_at_least(self, 1, "vocab", "hidden", "layers", "heads", "kv_heads", "head_dim", "ffn", "rope_factor")
+        if self.rope_theta <= 1 or self.norm_eps < 0:
+            raise PlanError(
+                f"rope_theta={self.rope_theta:g}, norm_eps={self.norm_eps:g} make no model", hint="rope_theta 500000, norm_eps 1e-5"
+            )
         if self.heads % self.kv_heads or self.head_dim % 2:
             raise PlanError(
                 f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim} do not fit together",
@@ -60,6 +64,8 @@ class LoraConfig:
             raise PlanError(
                 f"no adapter can be put on {unknown[0] if unknown else 'nothing'!r}", hint=f"some of {', '.join(TARGETS)}"
             )
+        if len(set(self.targets)) < len(self.targets):
+            raise PlanError(f"lora.targets names a layer twice: {', '.join(self.targets)}", hint="each once")
         if self.rank < 1 or not 0 <= self.dropout < 1:
             raise PlanError(f"rank={self.rank}, dropout={self.dropout} make no adapter", hint="rank at least 1, dropout under 1")
 
@@ -113,7 +119,8 @@ class ComputeConfig:
     """How the same numbers are computed.
 
     `remat`: keep every activation, keep the results of products and none of what follows from them, or keep a layer's input alone.
-    `unroll` layers a step of the scan, `attention_block` queries at once, `loss_chunk` tokens whose logits exist at once (0: all).
+    `unroll` layers a step of the scan, `attention_block` queries at once, `loss_chunk` tokens whose logits
+    exist at once, of all rows together and at least one of each (0: all).
     """
 
     remat: str = "full"

@@ -1,12 +1,14 @@
 """Text into rows: instructions or plain documents, tokens, rows packed with several documents, a cursor that can be saved.
 
 A row holds `seq_len` tokens of one or more documents. A token's target is the next token of its own document; the tokens of a
-prompt and the last token of a document have none. A document that does not fit goes on in the next row, as a new one.
+prompt and the last token of a document have none. A document that does not fit goes on in the next row, as a new one. Every
+twentieth document is held out; of fewer than twenty, the last twentieth of the tokens.
 
 Files: ``.jsonl`` with prompt and completion (or instruction, input and output, as Alpaca has them; or text alone), anything
 else is plain text. Without a path: CPython's documentation of its language, which every CPython ships.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ from mi300bench_training.lora405b.config import DataConfig
 IGNORED = -1  # a target that does not count
 BYTES, START, END = 256, 256, 257  # the built-in tokenizer: a byte a token, and two marks
 HELD_OUT_ONE_IN = 20
+# What marks a document's start and end, as tokenizers of this family name them.
+STARTS, ENDS = ("<|begin_of_text|>", "<s>"), ("<|end_of_text|>", "</s>")
 Rows = NDArray[np.int32]
 
 
@@ -41,9 +45,17 @@ class Corpus:
     held_out: dict[str, Rows]
     source: str
 
+    @property
+    def digest(self) -> str:
+        """Identify the rows to train on: a cursor into others means nothing."""
+        digest = hashlib.blake2b(digest_size=8)
+        for name in sorted(self.train):
+            digest.update(self.train[name].tobytes())
+        return digest.hexdigest()
+
 
 class Tokenizer:
-    """Text to tokens: by bytes, or by a Hugging Face ``tokenizer.json``."""
+    """Text to tokens: by bytes, or by a Hugging Face ``tokenizer.json``. `start` and `end` mark a document, if known."""
 
     def __init__(self, path: str, vocab: int) -> None:
         self.path = path
@@ -57,19 +69,43 @@ class Tokenizer:
                 self.inner = Loaded.from_file(path)
             except Exception as cause:  # the library raises bare exceptions of its own
                 raise PlanError(f"{path} is no tokenizer: {cause}", hint="a tokenizer.json as Hugging Face writes it") from cause
+        self.start = self._mark(START, STARTS, "bos_token")
+        self.end = self._mark(END, ENDS, "eos_token")
         needed = self.inner.get_vocab_size() if self.inner else END + 1
         if needed > vocab:
             raise PlanError(
                 f"the tokenizer has {needed} tokens, the model's vocabulary {vocab}", hint="another --tokenizer or --preset"
             )
 
+    def _mark(self, built_in: int, names: tuple[str, ...], key: str) -> int | None:
+        """Return a mark: what ``tokenizer_config.json`` beside the tokenizer says, else a usual name that it knows."""
+        if not self.inner:
+            return built_in
+        beside = Path(self.path).parent / "tokenizer_config.json"
+        try:
+            told = json.loads(beside.read_text()).get(key) if beside.exists() else None
+        except (OSError, ValueError, AttributeError) as cause:
+            raise PlanError(f"{beside} cannot be read: {cause}", hint="restore it, or move it away") from cause
+        if told:
+            names = (str(told.get("content") if isinstance(told, dict) else told),)
+        found: list[int] = [number for name in names if (number := self.inner.token_to_id(name)) is not None]
+        return found[0] if found else None
+
     def encode(self, text: str) -> list[int]:
         """Return the tokens of `text`."""
         return list(self.inner.encode(text, add_special_tokens=False).ids) if self.inner else list(text.encode())
 
-    def ends(self, tokens: list[int]) -> list[int]:
-        """Return the tokens of a whole document with the marks of its start and end, where the tokenizer has them."""
-        return tokens if self.inner else [START, *tokens, END]
+    def document(self, prompt: str, answer: str) -> Document:
+        """Return a whole document between its marks."""
+        given = self.encode(prompt) if prompt else []
+        start, end = ([] if mark is None else [mark] for mark in (self.start, self.end))
+        return Document(tokens=[*start, *given, *self.encode(answer), *end], prompt=len(start) + len(given) if given else 0)
+
+    @property
+    def missing(self) -> str:
+        """Return a remark where documents have no mark; empty where they have both."""
+        lacking = [name for name, mark in (("start", self.start), ("end", self.end)) if mark is None]
+        return f"documents have no mark of their {' and '.join(lacking)}" if lacking else ""
 
 
 def _pair(row: dict[str, Any]) -> tuple[str, str] | None:
@@ -93,7 +129,7 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
     if path.suffix != ".jsonl":
         yield "", text
         return
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -119,11 +155,7 @@ def documents(config: DataConfig, tokenizer: Tokenizer) -> list[Document]:
         root = Path(config.path)
         files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
         pairs = [pair for file in files for pair in _read(file)]
-    found = []
-    for prompt, answer in pairs:
-        given = tokenizer.encode(prompt) if prompt else []
-        whole = tokenizer.ends(given + tokenizer.encode(answer))
-        found.append(Document(tokens=whole, prompt=len(given) + (len(whole) > 0 and bool(given) and not tokenizer.inner)))
+    found = [tokenizer.document(prompt, answer) for prompt, answer in pairs]
     return [document for document in found if len(document.tokens) > 1]
 
 
@@ -138,8 +170,6 @@ def pack(found: list[Document], seq_len: int) -> dict[str, Rows]:
         learned = [IGNORED if place + 1 < document.prompt else token for place, token in enumerate(document.tokens[1:])]
         targets += [*learned, IGNORED]
     rows = len(tokens) // seq_len
-    if not rows:
-        raise PlanError(f"the text has {len(tokens)} tokens, under one row of {seq_len}", hint="more text, or a smaller --seq-len")
     mark = np.zeros(len(tokens), np.int32)
     mark[starts] = 1
     shape = (rows, seq_len)
@@ -151,15 +181,42 @@ def pack(found: list[Document], seq_len: int) -> dict[str, Rows]:
     }
 
 
+def _first_tokens(found: list[Document], count: int) -> tuple[list[Document], list[Document]]:
+    """Return documents cut in two after so many tokens; the document there is cut too."""
+    first: list[Document] = []
+    for place, document in enumerate(found):
+        if len(document.tokens) > count:
+            head = Document(tokens=document.tokens[:count], prompt=min(document.prompt, count))
+            tail = Document(tokens=document.tokens[count:], prompt=max(document.prompt - count, 0))
+            return [*first, head], [tail, *found[place + 1 :]]
+        first.append(document)
+        count -= len(document.tokens)
+    return first, []
+
+
+def split(found: list[Document], seq_len: int) -> tuple[list[Document], list[Document]]:
+    """Return documents to train on and held out, never the same text; `PlanError` where there is not a row of either."""
+    total = sum(len(document.tokens) for document in found)
+    if total < 2 * seq_len:
+        raise PlanError(
+            f"the text has {total} tokens, under two rows of {seq_len}: one to train on, one held out",
+            hint="more text, or a smaller --seq-len",
+        )
+    held = found[::HELD_OUT_ONE_IN]
+    if len(found) >= HELD_OUT_ONE_IN and seq_len <= sum(len(document.tokens) for document in held) <= total - seq_len:
+        return [document for place, document in enumerate(found) if place % HELD_OUT_ONE_IN], held
+    return _first_tokens(found, total - max(total // HELD_OUT_ONE_IN, seq_len))
+
+
 def load(config: DataConfig, *, vocab: int) -> Corpus:
-    """Return the packed corpus, every twentieth document held out."""
-    found = documents(config, Tokenizer(config.tokenizer, vocab))
-    held = found[::HELD_OUT_ONE_IN] if len(found) >= HELD_OUT_ONE_IN else found[-1:]
-    kept = [document for document in found if document not in held] or found
+    """Return the packed corpus, a twentieth of it held out."""
+    tokenizer = Tokenizer(config.tokenizer, vocab)
+    kept, held = split(documents(config, tokenizer), config.seq_len)
+    source = config.path or "CPython's documentation"
     return Corpus(
         train=pack(kept, config.seq_len),
         held_out=pack(held, config.seq_len),
-        source=config.path or "CPython's documentation",
+        source=f"{source} ({tokenizer.missing})" if tokenizer.missing else source,
     )
 
 
@@ -179,6 +236,6 @@ class Cursor:
             some = order[place : place + count - len(chosen)]
             chosen += some.tolist()
             place += len(some)
-            if place == total:
+            if place >= total:
                 epoch, place = epoch + 1, 0
         return {name: value[chosen] for name, value in rows.items()}, Cursor(epoch=epoch, row=place)

@@ -48,9 +48,10 @@ class Instruction:
 
 @dataclass(slots=True)
 class Traffic:
-    """Bytes that a device receives by kind of collective, how many run, and the FLOP of its products."""
+    """Bytes that a device receives by kind of collective and by size of group, how many run, and the FLOP of its products."""
 
     received: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    among: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     calls: Counter[str] = field(default_factory=Counter)
     flop: float = 0.0
 
@@ -58,6 +59,8 @@ class Traffic:
         """Add another's, `times` over."""
         for kind, amount in other.received.items():
             self.received[kind] += amount * times
+        for size, amount in other.among.items():
+            self.among[size] += amount * times
         for kind, count in other.calls.items():
             self.calls[kind] += count * times
         self.flop += other.flop * times
@@ -222,7 +225,9 @@ class _Reader:
         kind, rest = instruction.op.removesuffix("-start"), instruction.rest
         if kind in KINDS:
             size = group_size(rest, self.devices)
-            total.received[kind] += received_bytes(kind, shape_bytes(instruction.shape), size)
+            received = received_bytes(kind, shape_bytes(instruction.shape), size)
+            total.received[kind] += received
+            total.among[size] += received
             total.calls[kind] += size > 1
         elif kind == "dot":
             total.flop += _product_flop(instruction, shapes)

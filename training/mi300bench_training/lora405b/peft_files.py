@@ -5,12 +5,11 @@ stacked.
 """
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mi300bench.errors import RecordError
+from mi300bench.errors import PlanError, RecordError
 from numpy.typing import NDArray
 
 from mi300bench_training.lora405b import shapes
@@ -65,27 +64,56 @@ def save(folder: Path, adapters: Tree, model: ModelConfig, lora: LoraConfig, *, 
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
 
 
+# Settings of PEFT that change what an adapter computes and that are not kept here, with the values at which they change nothing.
+ONLY: dict[str, tuple[Any, ...]] = {
+    "peft_type": ("LORA",),
+    "bias": ("none",),
+    "use_dora": (False, None),
+    "fan_in_fan_out": (False, None),
+    "lora_bias": (False, None),
+    "modules_to_save": (None, []),
+    "rank_pattern": ({}, None),
+    "alpha_pattern": ({}, None),
+    "layers_to_transform": (None, []),
+    "layer_replication": (None, []),
+}
+
+
 def load_config(folder: Path) -> LoraConfig:
     """Return the adapter settings of a PEFT folder; `RecordError` where they are none or of a kind that is not kept here."""
     path = folder / CONFIG
     try:
         table = json.loads(path.read_text())
+        for key, values in ONLY.items():
+            if table.get(key, values[0]) not in values:
+                raise RecordError(f"{path}: {key} is {table[key]!r}, only {values[0]!r} can be read", hint="another adapter")
         targets = table["target_modules"]
-        known = {"peft_type": "LORA", "bias": "none"}
-        for key, value in known.items():
-            if table.get(key, value) != value:
-                raise RecordError(f"{path}: {key} is {table[key]!r}, only {value!r} can be read", hint="another adapter")
+        unknown = [targets] if isinstance(targets, str) else [name for name in targets if name not in (*PLACES, "lm_head")]
+        if unknown:
+            raise RecordError(f"{path}: no adapter can be put on {unknown[0]!r}", hint=f"some of {', '.join(PLACES)}, lm_head")
         return LoraConfig(
-            rank=table["r"],
+            rank=int(table["r"]),
             alpha=float(table["lora_alpha"]),
             dropout=float(table.get("lora_dropout", 0.0)),
             rslora=bool(table.get("use_rslora", False)),
             targets=tuple(sorted(targets, key=list((*PLACES, "lm_head")).index)),
         )
-    except (OSError, ValueError, KeyError, TypeError) as cause:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise RecordError(
             f"{path} is no PEFT adapter config: {cause}", hint="a folder that PEFT's save_pretrained wrote"
         ) from cause
+
+
+def require_same(folder: Path, lora: LoraConfig) -> None:
+    """Raise `PlanError` where the adapters of a folder are not what a config calls for: shapes alone do not show the scale."""
+    theirs = load_config(folder)
+    for name in ("rank", "alpha", "rslora", "targets"):
+        kept, wanted = getattr(theirs, name), getattr(lora, name)
+        if (set(kept) != set(wanted)) if name == "targets" else kept != wanted:
+            raise PlanError(
+                f"the adapter in {folder} has {name}={kept!r}, the config lora.{name}={wanted!r}",
+                hint=f"set lora.{name} in the config to the adapter's",
+            )
 
 
 def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
@@ -116,7 +144,6 @@ def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
                 )
         holder = tree["layers"] if place else tree
         holder.setdefault(target, {})[part] = np.stack(matrices).astype(np.float32) if place else matrices[0].astype(np.float32)
-    extra = [name for name in found if re.search(r"lora_[AB]", name)]
-    if extra:
-        raise RecordError(f"{path} has {len(extra)} tensors more, such as {extra[0]}", hint="name its targets in the config")
+    if found:
+        raise RecordError(f"{path} has {len(found)} tensors more, such as {min(found)}", hint="name its targets in the config")
     return tree

@@ -28,7 +28,8 @@ PARTITIONED = "after_spmd-partitioning"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """One compiled step, per device. Bytes; `received` by kind of collective; seconds that compiling took."""
+    """One compiled step, per device. Bytes; `received` by kind of collective, `among` by size of group; seconds of compiling;
+    `tensors` are path, shape, spec and shape on a device."""
 
     weights: float
     adapters: float
@@ -38,9 +39,11 @@ class Planned:
     alias: float
     temp: float
     received: dict[str, float]
+    among: dict[int, float]
     collectives: dict[str, int]
     flop: float
     compile_s: float
+    tensors: list[tuple[str, tuple[int, ...], str, tuple[int, ...]]]
 
     @property
     def bound(self) -> float:
@@ -89,9 +92,11 @@ def compile_step(config: Any, folder: Path) -> Planned:
         alias=float(memory.alias_size_in_bytes),
         temp=float(memory.temp_size_in_bytes),
         received=dict(found.received),
+        among=dict(found.among),
         collectives=dict(found.calls),
         flop=found.flop,
         compile_s=time.monotonic() - start,
+        tensors=sharding.table(mesh, weights) + sharding.table(mesh, state["adapters"]),
     )
 
 

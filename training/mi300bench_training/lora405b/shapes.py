@@ -126,9 +126,9 @@ def flop_per_token(config: TrainConfig) -> float:
 
 
 def gathered_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
-    """Return what a device receives of weights in a step: two passes of (fsdp - 1) / fsdp of what mp leaves it."""
+    """Return what a device receives of weights in a step: two passes a part, (fsdp - 1) / fsdp of what mp leaves it."""
     mesh = config.mesh
-    return 2 * (mesh.fsdp - 1) / mesh.fsdp * count(parameters(config.model)) * element_bytes / mesh.mp
+    return 2 * config.data.accumulate * (mesh.fsdp - 1) / mesh.fsdp * count(parameters(config.model)) * element_bytes / mesh.mp
 
 
 def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
@@ -139,10 +139,15 @@ def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     return (5 if config.compute.remat == "full" else 4) * model.layers * each
 
 
+def gradient_message_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+    """Return the gradients of A and B that a device gives to the all-reduce over dp x fsdp, for one part of the batch."""
+    return sum(_adapter_parts(config)) * element_bytes
+
+
 def gradient_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
-    """Return what a device receives of the adapters' gradients: one all-reduce over dp x fsdp of what mp leaves it of A and B."""
+    """Return what a device receives of the adapters' gradients in a step: an all-reduce over dp x fsdp a part of the batch."""
     groups = config.mesh.dp * config.mesh.fsdp
-    return 2 * (groups - 1) / groups * sum(_adapter_parts(config)) * element_bytes
+    return 2 * config.data.accumulate * (groups - 1) / groups * gradient_message_bytes(config, element_bytes)
 
 
 def _adapter_parts(config: TrainConfig, *, also_fsdp: bool = False) -> list[float]:

@@ -16,10 +16,12 @@ from jax.sharding import Mesh, NamedSharding
 from mi300bench_training.lora405b import adapters as low_rank
 from mi300bench_training.lora405b import model, sharding
 from mi300bench_training.lora405b.config import OptimizerConfig, TrainConfig
+from mi300bench_training.lora405b.data import IGNORED
 from mi300bench_training.lora405b.model import Linear, Tree
 from mi300bench_training.lora405b.sharding import Placing
 
-IGNORED = -1  # a target that does not count: padding, a prompt
+STEPS = 2  # the seed's branch for dropout; 1 draws the adapters
+HEAD = 1 << 20  # from here on numbers for the head's dropout, which no layer has
 
 
 def optimizer(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
@@ -37,59 +39,84 @@ def new_state(config: TrainConfig, key: Array) -> Tree:
     return {"adapters": drawn, "optimizer": optimizer(config.optimizer, config.steps).init(drawn), "step": jnp.zeros((), jnp.int32)}
 
 
-def _summed_loss(config: TrainConfig, head: Linear, hidden_ND: Array, targets_N: Array) -> Array:
-    """Return the sum of the cross entropies of tokens whose targets count, in float32."""
+def _summed_loss(
+    config: TrainConfig, head: Callable[[Array | int], Linear], hidden_BTD: Array, targets_BT: Array, placing: Placing
+) -> Array:
+    """Return the sum of the cross entropies of tokens whose targets count, in float32. `head` gives each piece its own dropout."""
 
-    def some(hidden: Array, targets: Array) -> Array:
-        logits = head("lm_head", x=hidden).astype(jnp.float32)
-        counts = targets != IGNORED
-        chosen = jnp.take_along_axis(logits, jnp.where(counts, targets, 0)[:, None], axis=-1)[:, 0]
+    def some(number: Array | int, hidden: Array, targets: Array) -> Array:
+        logits = head(number)("lm_head", x=hidden.reshape(-1, hidden.shape[-1])).astype(jnp.float32)
+        wanted = targets.reshape(-1)
+        counts = wanted != IGNORED
+        chosen = jnp.take_along_axis(logits, jnp.where(counts, wanted, 0)[:, None], axis=-1)[:, 0]
         return jnp.where(counts, jax.nn.logsumexp(logits, axis=-1) - chosen, 0.0).sum()
 
-    chunk = config.compute.loss_chunk
-    if not chunk or chunk >= len(targets_N):
-        return some(hidden_ND, targets_N)
-    spare = -len(targets_N) % chunk
-    hidden = jnp.pad(hidden_ND, ((0, spare), (0, 0))).reshape(-1, chunk, hidden_ND.shape[-1])
-    targets = jnp.pad(targets_N, (0, spare), constant_values=IGNORED).reshape(-1, chunk)
-    one = jax.checkpoint(some)
-    total, _ = jax.lax.scan(lambda sum_, part: (sum_ + one(*part), None), jnp.zeros((), jnp.float32), (hidden, targets))
+    rows, length = targets_BT.shape
+    # Cut along the sequence: rows lie on other devices, and a piece of some of them would leave the rest idle.
+    piece = max(1, config.compute.loss_chunk // rows) if config.compute.loss_chunk else length
+    if piece >= length:
+        return some(0, hidden_BTD, targets_BT)
+    spare = -length % piece
+    hidden = jnp.pad(hidden_BTD, ((0, 0), (0, spare), (0, 0))).reshape(rows, -1, piece, hidden_BTD.shape[-1]).swapaxes(0, 1)
+    targets = jnp.pad(targets_BT, ((0, 0), (0, spare)), constant_values=IGNORED).reshape(rows, -1, piece).swapaxes(0, 1)
+    one = jax.checkpoint(lambda number, hidden, targets: some(number, placing.activations(hidden), targets))
+    pieces = (jnp.arange(len(hidden)), hidden, targets)
+    total, _ = jax.lax.scan(lambda sum_, part: (sum_ + one(*part), None), jnp.zeros((), jnp.float32), pieces)
     return total
 
 
-def loss(config: TrainConfig, weights: Tree, drawn: Tree, batch: Tree, key: Array | None, placing: Placing) -> Array:
-    """Return the mean cross entropy of the tokens that count. `batch` has tokens, targets and documents, each [B, T]."""
+def counted(batch: Tree) -> Array:
+    """Return how many tokens of a batch have a target that counts, at least 1."""
+    return jnp.maximum((batch["targets"] != IGNORED).sum(), 1)
+
+
+def summed_loss(config: TrainConfig, weights: Tree, drawn: Tree, batch: Tree, key: Array | None, placing: Placing) -> Array:
+    """Return the summed cross entropy of the tokens that count. `batch` has tokens, targets and documents, each [B, T]."""
     hidden = model.hidden_states(config, weights, drawn, batch["tokens"], batch["documents"], key, placing)
-    head = Linear(weights, drawn, config.lora.scale, placing)
-    total = _summed_loss(config, head, hidden.reshape(-1, hidden.shape[-1]), batch["targets"].reshape(-1))
-    return total / jnp.maximum((batch["targets"] != IGNORED).sum(), 1)
+    rate = config.lora.dropout
+
+    def head(number: Array | int) -> Linear:
+        dropout = (jax.random.fold_in(key, HEAD + number), rate) if key is not None and rate else None
+        return Linear(weights, drawn, config.lora.scale, placing, dropout)
+
+    return _summed_loss(config, head, hidden, batch["targets"], placing)
+
+
+def loss(config: TrainConfig, weights: Tree, drawn: Tree, batch: Tree, key: Array | None, placing: Placing) -> Array:
+    """Return the mean cross entropy of the tokens that count."""
+    return summed_loss(config, weights, drawn, batch, key, placing) / counted(batch)
 
 
 def step_function(config: TrainConfig, mesh: Mesh | None) -> Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]:
-    """Return f(weights, state, batch) -> (state, {loss, gradient_norm}); accumulates over `accumulate` parts of the batch."""
+    """Return f(weights, state, batch) -> (state, {loss, gradient_norm}).
+
+    A batch in `accumulate` parts is the same mean: each part's sum over the tokens of the whole batch, however unevenly they lie.
+    """
     placing = Placing(mesh)
     rule = optimizer(config.optimizer, config.steps)
 
-    def gradients(weights: Tree, drawn: Tree, part: Tree, key: Array) -> tuple[Array, Tree]:
-        found: tuple[Array, Tree] = jax.value_and_grad(lambda low: loss(config, weights, low, part, key, placing))(drawn)
+    def gradients(weights: Tree, drawn: Tree, part: Tree, key: Array, tokens: Array) -> tuple[Array, Tree]:
+        def share(low: Tree) -> Array:
+            return summed_loss(config, weights, low, part, key, placing) / tokens
+
+        found: tuple[Array, Tree] = jax.value_and_grad(share)(drawn)
         return found
 
     def step(weights: Tree, state: Tree, batch: Tree) -> tuple[Tree, Tree]:
-        key = jax.random.fold_in(jax.random.key(config.seed), state["step"])
-        parts = config.data.accumulate
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), STEPS), state["step"])
+        parts, tokens = config.data.accumulate, counted(batch)
         if parts == 1:
-            value, found = gradients(weights, state["adapters"], batch, key)
+            value, found = gradients(weights, state["adapters"], batch, key, tokens)
         else:
             split = jax.tree.map(lambda x: x.reshape(parts, -1, *x.shape[1:]), batch)
 
             def add(total: tuple[Array, Tree], each: tuple[Tree, Array]) -> tuple[tuple[Array, Tree], None]:
                 part, number = each
-                one = gradients(weights, state["adapters"], part, jax.random.fold_in(key, number))
+                one = gradients(weights, state["adapters"], part, jax.random.fold_in(key, number), tokens)
                 return jax.tree.map(jnp.add, total, one), None
 
             zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, state["adapters"]))
             (value, found), _ = jax.lax.scan(add, zero, (split, jnp.arange(parts)))
-            value, found = jax.tree.map(lambda x: x / parts, (value, found))
         change, new = rule.update(found, state["optimizer"], state["adapters"])
         told = {"loss": value, "gradient_norm": optax.global_norm(found)}
         return {"adapters": optax.apply_updates(state["adapters"], change), "optimizer": new, "step": state["step"] + 1}, told

@@ -9,17 +9,20 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from mi300bench.device.jax_device import JaxDevice
 from mi300bench.schema.record import Measurement, Outcome, World
 from mi300bench.schema.record import Work as Done
 
-from mi300bench_training.lora405b import checkpoint, data, peft_files, shapes, sharding, step, weights
+from mi300bench_training.lora405b import checkpoint, data, peft_files, shapes, sharding, step, together, weights
+from mi300bench_training.lora405b.checkpoint import Saved
 from mi300bench_training.lora405b.config import TrainConfig
 from mi300bench_training.lora405b.data import Corpus, Cursor
 from mi300bench_training.stopping import stop_between_steps
@@ -51,8 +54,10 @@ def place(mesh: Mesh, rows: dict[str, Any]) -> dict[str, jax.Array]:
 
 
 def preflight(config: TrainConfig, *, folder: Path | None) -> None:
-    """Raise what a run of `config` would raise over its text, and over the checkpoint to resume in `folder`."""
+    """Raise what a run of `config` would raise over its text, its adapter, and the checkpoint to resume in `folder`."""
     data.load(config.data, vocab=config.model.vocab)
+    if config.adapter:
+        peft_files.require_same(Path(config.adapter), config.lora)
     if folder is not None and checkpoint.found(folder):
         checkpoint.read(checkpoint.found(folder)[-1])
 
@@ -61,6 +66,7 @@ def start_state(config: TrainConfig) -> Any:
     """Return the state before the first step, on the host: drawn adapters, or those of a PEFT folder."""
     state = jax.device_get(step.new_state(config, jax.random.fold_in(jax.random.key(config.seed), 1)))
     if config.adapter:
+        peft_files.require_same(Path(config.adapter), config.lora)
         state["adapters"] = peft_files.load(Path(config.adapter), config.model, config.lora)
     return state
 
@@ -75,20 +81,21 @@ def live_bytes() -> float:
 
 
 def held_out_loss(config: TrainConfig, mesh: Mesh, frozen: Any, adapters: Any, corpus: Corpus) -> float:
-    """Return the mean loss on the same held-out rows in every run, in batches that the mesh takes."""
+    """Return the mean loss on the same held-out rows, whatever the mesh: batches are filled with rows that do not count."""
     groups = config.mesh.dp * config.mesh.fsdp
     rows = {name: value[:HELD_OUT_ROWS] for name, value in corpus.held_out.items()}
-    count = max(groups, len(rows["tokens"]) // groups * groups)
-    rows = {name: value[[i % len(value) for i in range(count)]] for name, value in rows.items()}
+    tokens = int((rows["targets"] != data.IGNORED).sum())
+    spare = -len(rows["tokens"]) % groups
+    rows = {name: np.concatenate([value, np.repeat(value[:1], spare, axis=0)]) for name, value in rows.items()}
+    if spare:
+        rows["targets"][-spare:] = data.IGNORED
     placing = sharding.Placing(mesh)
-    run = jax.jit(lambda frozen, low, batch: step.loss(config, frozen, low, batch, None, placing))
-    total = tokens = 0.0
-    for first in range(0, count, groups):
+    run = jax.jit(lambda frozen, low, batch: step.summed_loss(config, frozen, low, batch, None, placing))
+    total = 0.0
+    for first in range(0, len(rows["tokens"]), groups):
         part = {name: value[first : first + groups] for name, value in rows.items()}
-        counts = float((part["targets"] != data.IGNORED).sum())
-        total += float(run(frozen, adapters, place(mesh, part))) * counts
-        tokens += counts
-    return total / max(tokens, 1.0)
+        total += float(run(frozen, adapters, place(mesh, part)))
+    return total / max(tokens, 1)
 
 
 def main(
@@ -118,13 +125,14 @@ def main(
     talk(f"text: {corpus.source}, {rows} rows of {config.data.seq_len} tokens, {held} held out")
     frozen = weights.load(Path(config.weights), config, mesh) if config.weights else weights.random_weights(config, mesh)
     fresh = start_state(config)
-    saved = checkpoint.load(folder, config, fresh) if folder and resume else None
-    host, cursor, losses, seconds = (saved.state, saved.cursor, saved.losses, saved.seconds) if saved else (fresh, Cursor(), [], [])
-    if saved:
-        talk(f"resumed after {int(host['step'])} steps from {folder}")
-    state = jax.device_put(host, sharding.shardings(mesh, fresh))
+    saved = checkpoint.load(folder, config, fresh, text=corpus.digest) if folder and resume else None
+    if saved is None:
+        saved = Saved(state=fresh, cursor=Cursor(), losses=[], seconds=[], series={"live_bytes": [], "busy": []})
+    else:
+        talk(f"resumed after {len(saved.losses)} steps from {folder}")
+    cursor, losses, seconds, series = saved.cursor, saved.losses, saved.seconds, saved.series
+    state = jax.device_put(saved.state, sharding.shardings(mesh, fresh))
     run = step.jitted(config, mesh)
-    series: dict[str, list[float]] = {"live_bytes": [], "busy": []}
     started, reason = datetime.now(UTC).isoformat(timespec="milliseconds"), ""
     with stop_between_steps() as stop:
         for number in range(len(losses), config.steps):
@@ -142,12 +150,11 @@ def main(
             if not math.isfinite(loss):
                 reason = f"the loss became {loss} in step {number + 1}"
                 break
-            is_last = stop.is_set() or number + 1 == config.steps
-            if folder and ((number + 1) % every == 0 or is_last):
-                host = checkpoint.whole(state)
-                if is_first:
-                    checkpoint.save(folder, config, host, cursor=cursor, losses=losses, seconds=seconds)
-            if stop.is_set() and number + 1 < config.steps:
+            is_stopped = together.any_of(stop.is_set())
+            if folder and ((number + 1) % every == 0 or is_stopped or number + 1 == config.steps):
+                now = replace(saved, state=checkpoint.whole(state), cursor=cursor)
+                save_once(folder, config, now, corpus.digest)
+            if is_stopped and number + 1 < config.steps:
                 reason = f"interrupted after {number + 1} of {config.steps} steps"
                 break
     held_out = held_out_loss(config, mesh, frozen, state["adapters"], corpus) if not reason else float("nan")
@@ -156,6 +163,17 @@ def main(
         sink(record)
     talk(reason or f"held-out loss {held_out:.4f}")
     return record
+
+
+def save_once(folder: Path, config: TrainConfig, now: Saved, text: str) -> None:
+    """Save in process 0; where that fails, every process ends, with a message of its own."""
+    failure: Exception | None = None
+    if jax.process_index() == 0:
+        try:
+            checkpoint.save(folder, config, now, text=text)
+        except Exception as cause:  # noqa: BLE001 - whatever it is, the others must hear of it
+            failure = cause
+    together.require_all(failure, "saving the checkpoint")
 
 
 def _processor_seconds() -> float:
@@ -194,7 +212,7 @@ def the_record(
             "precision": config.precision,
             "tuned": is_tuned,
         },
-        world=World(device=device.kind, ranks=config.mesh.devices, threads=0),
+        world=World(device=device.kind, ranks=config.mesh.devices, threads=0, framework="jax"),
         outcome=Outcome.OK if not reason else Outcome.FAILED if reason.startswith("interrupted") else Outcome.WRONG_ANSWER,
         reason=reason,
         samples=tuple(seconds),

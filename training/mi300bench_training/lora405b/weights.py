@@ -1,4 +1,4 @@
-"""Frozen weights from Hugging Face safetensors, a shard of a device at a time, so that host memory never holds the model.
+"""Frozen weights from Hugging Face safetensors: the host holds one device's part of one stacked tensor at a time, never the model.
 
 `model.safetensors.index.json` says which file has which tensor; files are memory-mapped, and each device's part is cut out of
 them when JAX asks for it. Hugging Face's matrices are [out, in], ours [in, out], layers stacked.
@@ -38,7 +38,7 @@ class Files:
                 self.place = {name: folder / file for name, file in json.loads(index.read_text())["weight_map"].items()}
             else:
                 self.place = dict.fromkeys(self._open(folder / SINGLE).keys(), folder / SINGLE)
-        except (OSError, ValueError, KeyError) as cause:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
             raise RecordError(
                 f"{folder} has no readable {INDEX} or {SINGLE}: {cause}", hint="a folder as Hugging Face keeps it"
             ) from cause
@@ -116,7 +116,13 @@ def _reader(files: Files, names: list[str], path: str, kind: Any) -> Callable[[A
     def read(index: tuple[slice, ...]) -> np.ndarray[Any, Any]:
         if not is_stacked:
             return np.asarray(matrix(names[0], index))
-        return np.stack([matrix(name, index[1:]) for name in names[index[0]]])
+        chosen = names[index[0]]
+        first = matrix(chosen[0], index[1:])
+        stacked = np.empty((len(chosen), *first.shape), first.dtype)
+        stacked[0] = first
+        for place, name in enumerate(chosen[1:], start=1):
+            stacked[place] = matrix(name, index[1:])
+        return stacked
 
     return read
 
