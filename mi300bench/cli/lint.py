@@ -9,31 +9,34 @@ import click
 
 from mi300bench.cli import show
 from mi300bench.cli.options import json_option, say
-from mi300bench.errors import CheckError
+from mi300bench.errors import CheckError, RecordError
 from mi300bench.lint import files
 from mi300bench.lint.judge import judge, worst
 from mi300bench.lint.sources import claims_of, judge_config
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.finding import Finding, Verdict
-from mi300bench.store.reader import read_records
+from mi300bench.store.reader import read_records, read_run
 
 SEEDS = "seeds"
 
 
 def findings_of(what: str) -> tuple[Finding, ...]:
-    """Return the findings on the shipped claims (``seeds``), a store's folder, a tuned config, or a claim file."""
+    """Return the findings on the shipped claims (``seeds``), a store or a part of one, a tuned config, or a claim file."""
     if what == SEEDS:
         return judge(files.shipped())
     path = Path(what)
-    if path.is_dir():
-        return judge(claims_of(read_records(path, warn=say)))
+    if path.is_dir() or path.suffix == ".jsonl":
+        records = list(read_run(path).records if path.is_file() else read_records(path, warn=say))
+        if not records:
+            raise RecordError(f"{path} holds no record", hint="a store, a node's folder in one, or a run's file")
+        return judge(claims_of(records))
     if path.suffix == ".toml" and path.exists() and "[choices" in path.read_text(encoding="utf-8", errors="replace"):
         return tuple(judge_config(tuned_config.read(path), name=str(path)))
     return judge(files.read(path))
 
 
 @click.command("lint")
-@click.argument("what", nargs=-1, required=True, metavar="seeds | STORE | TUNED.toml | CLAIMS.toml ...")
+@click.argument("what", nargs=-1, required=True, metavar="seeds | STORE | RUN.jsonl | TUNED.toml | CLAIMS.toml ...")
 @click.option("--all", "everything", is_flag=True, help="Show what is sound or not judged as well.")
 @json_option
 def command(*, what: tuple[str, ...], everything: bool, as_json: bool) -> None:
@@ -48,7 +51,10 @@ def command(*, what: tuple[str, ...], everything: bool, as_json: bool) -> None:
         _print(findings, everything=everything)
     wrong = [f for f in findings if f.verdict is Verdict.WRONG]
     if wrong and set(what) != {SEEDS}:
-        raise CheckError(f"{len(wrong)} figure(s) cannot be right: {wrong[0].figures}", hint=wrong[0].next_step or "see above")
+        claims = len({finding.claim for finding in wrong})
+        raise CheckError(
+            f"{claims} claim(s) cannot be right, such as {wrong[0].claim}: {wrong[0].figures}", hint=wrong[0].next_step
+        )
 
 
 def _print(findings: Iterable[Finding], *, everything: bool) -> None:

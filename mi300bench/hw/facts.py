@@ -33,11 +33,14 @@ class DeviceFacts:
     name: str
     arch: str
     match: tuple[str, ...]
-    compute_units: int  # 0 where nobody published them
+    compute_units: int
+    others: tuple[str, ...]  # words of another product's name
     facts: Mapping[str, Fact]
 
     def is_named_in(self, name: str) -> bool:
         """Return whether a driver's name states this product."""
+        if any(word.lower() in name.lower() for word in self.others):
+            return False
         return any(re.search(rf"(?<![A-Za-z]){re.escape(part)}", name, re.IGNORECASE) for part in self.match)  # GH200 is no H200
 
 
@@ -52,6 +55,7 @@ def device_table() -> tuple[DeviceFacts, ...]:
             arch=table["arch"],
             match=tuple(table["match"]),
             compute_units=table["compute_units"],
+            others=tuple(table.get("others", ())),
             facts={name: Fact(**(fact | {"unit": Unit(fact["unit"])})) for name, fact in table["facts"].items()},
         )
         for key, table in document["devices"].items()
@@ -66,7 +70,7 @@ def find_device(name: str, *, arch: str = "", compute_units: int = 0, memory_byt
     """
     for device in device_table():
         if device.is_named_in(name):
-            return device if 0 in (compute_units, device.compute_units) or compute_units == device.compute_units else None
+            return device if compute_units in (0, device.compute_units) else None
     by_arch = [
         device
         for device in device_table()
@@ -79,7 +83,7 @@ def find_device(name: str, *, arch: str = "", compute_units: int = 0, memory_byt
 
 def _names_another(name: str) -> bool:
     """Return whether the driver's name states a product, which then is none of the table."""
-    return any(word in name.upper() for word in ("MI3", "MI2", "H100", "H200", "GH200", "H20", "H800", "B100", "B300"))
+    return any(word in name.upper() for word in ("MI3", "MI2", "H100", "H200", "GH200", "H20", "H800", "B100", "B200", "B300"))
 
 
 def peak_fraction(achieved: float, peak: Fact | None) -> float | None:

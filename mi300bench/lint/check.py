@@ -34,10 +34,10 @@ def cause_of(stated: float, expected: float, others: Iterable[tuple[float, str]]
     if stated <= 0 or expected <= 0:
         return "a figure of no size"
     ratio = stated / expected
-    for factor, said in (*others, *CAUSES):
-        for one in (factor, 1 / factor):
-            if abs(math.log(ratio / one)) < RECOGNISED:
-                return said
+    known = [(one, said) for factor, said in (*others, *CAUSES) if factor > 0 for one in (factor, 1 / factor)]
+    nearest, said = min(known, key=lambda pair: abs(math.log(ratio / pair[0])))
+    if abs(math.log(ratio / nearest)) < RECOGNISED:
+        return said
     return f"a factor of {ratio:.3g}" if ratio >= 1 else f"a factor of 1/{1 / ratio:.3g}"
 
 

@@ -45,12 +45,21 @@ def parse(text: str, *, name: str) -> tuple[Claim, ...]:
     rows = document.get("claims")
     if not isinstance(rows, list) or not rows:
         raise RecordError(f"{name} has no [[claims]]", hint="see docs/method/lint.md")
-    return tuple(_claim(row, place, document, name) for place, row in enumerate(rows, 1))
+    claims = tuple(_claim(row, place, document, name) for place, row in enumerate(rows, 1))
+    seen: set[str] = set()
+    for claim in claims:
+        if claim.id in seen:
+            raise RecordError(f"{name}: two claims are called {claim.id!r}", hint="each an id of its own")
+        seen.add(claim.id)
+    return claims
 
 
 def _claim(row: Any, place: int, document: Mapping[str, Any], name: str) -> Claim:
     if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
         raise RecordError(f"{name}: claim {place} has no kind", hint='kind = "throughput", with its figures')
+    unknown = sorted(set(row) - {"id", "kind", "subject", "figures", "source"})
+    if unknown:
+        raise RecordError(f"{name}: claim {place} has {unknown[0]}, which nothing reads", hint="figures = { ... }")
     figures = row.get("figures", {})
     if not isinstance(figures, dict):
         raise RecordError(f"{name}: the figures of claim {place} are no table", hint="figures = { seconds = 1.5 }")
@@ -68,5 +77,5 @@ def _figure(value: Any, key: str, place: int, name: str) -> Figure:
     if isinstance(value, bool) or not isinstance(value, int | float | str | list):
         raise RecordError(f"{name}: {key} of claim {place} is no figure", hint="a number, a text, or a list of them")
     if isinstance(value, list):
-        return tuple(v if isinstance(v, str) else float(v) for v in value if isinstance(v, int | float | str))
+        return tuple(_figure(each, key, place, name) for each in value)  # type: ignore[misc]
     return value if isinstance(value, str) else float(value)

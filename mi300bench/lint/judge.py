@@ -1,11 +1,12 @@
-"""Which rules read which kind of claim."""
+"""Which rules read which kind of claim, and which figures they read of it."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mi300bench.errors import RecordError
 from mi300bench.lint import peaks, ratios, training, transfer
 from mi300bench.lint.check import found
-from mi300bench.schema.claim import Claim
+from mi300bench.schema.claim import Claim, Figure
 from mi300bench.schema.finding import Finding, Verdict
 
 
@@ -14,37 +15,67 @@ def statement(claim: Claim) -> Iterator[Finding]:
     yield found(claim, Verdict.NOT_JUDGED, "physics judges figures", claim.text("note") or "no figure is stated")
 
 
-KINDS: Mapping[str, Callable[[Claim], Iterator[Finding]]] = {
-    "transfer": transfer.judge,
-    "memory_bandwidth": peaks.memory,
-    "product": peaks.product,
-    "utilisation": peaks.utilisation,
-    "bound": peaks.bound,
-    "throughput": training.throughput,
-    "memory": training.memory,
-    "state": training.state,
-    "scaling": training.scaling,
-    "fit": training.fit,
-    "ratio": ratios.ratio,
-    "saving": ratios.saving,
-    "average": ratios.average,
-    "bits": ratios.bits,
-    "published": ratios.published,
-    "product_shape": ratios.product_shape,
-    "least_k": ratios.least_k,
-    "buffer": ratios.buffer,
-    "full_mesh": ratios.full_mesh,
-    "statement": statement,
+Rule = Callable[[Claim], Iterator[Finding]]
+KINDS: Mapping[str, tuple[Rule, str]] = {
+    "transfer": (transfer.judge, "device bytes seconds op ranks ranks_at_least line_rate algbw busbw bandwidth"),
+    "memory_bandwidth": (peaks.memory, "device bandwidth best pattern share bytes seconds"),
+    "product": (peaks.product, "device m n k flop dtype rate seconds share"),
+    "utilisation": (peaks.utilisation, "device devices dtype parameters tokens_per_second flop_per_parameter stated mfu"),
+    "bound": (peaks.bound, "device dtype seq_len stated"),
+    "throughput": (training.throughput, "tokens_per_second step_seconds batch seq_len tokens_per_step"),
+    "memory": (training.memory, "device devices parts total share framework instrument"),
+    "state": (training.state, "parameters bytes what likely most_bytes_per_parameter"),
+    "scaling": (training.scaling, "device parameters bytes_per_parameter devices"),
+    "fit": (training.fit, "device needed_bytes stated likely"),
+    "ratio": (ratios.ratio, "stated numerator denominator"),
+    "saving": (ratios.saving, "stated before after foreign foreign_from"),
+    "average": (ratios.average, "stated values"),
+    "bits": (ratios.bits, "stated before after block scale_bits"),
+    "published": (ratios.published, "stated published tolerance"),
+    "product_shape": (ratios.product_shape, "product dims"),
+    "least_k": (ratios.least_k, "stated dims"),
+    "buffer": (ratios.buffer, "at best bytes ranks"),
+    "full_mesh": (ratios.full_mesh, "ranks of stated"),
+    "statement": (statement, ""),
 }
+WORDS = ("device", "op", "dtype", "pattern", "framework", "instrument", "what", "likely", "foreign_from", "note")
+# Figures that may be nothing or less: what is stated, and what it is held against.
+ANY_SIZE = ("stated", "published", "tolerance", "foreign", "values")
+
+
+def _require_readable(claim: Claim) -> None:
+    """Raise `RecordError` where no rule reads the claim's kind or one of its figures, or a figure cannot be one."""
+    if claim.kind not in KINDS:
+        raise RecordError(f"{claim.id}: no rule reads the kind {claim.kind!r}", hint=f"one of {', '.join(KINDS)}")
+    known = (*KINDS[claim.kind][1].split(), "note")
+    for name, value in claim.figures.items():
+        if name not in known:
+            raise RecordError(f"{claim.id}: no rule reads {name} of a {claim.kind}", hint=f"known: {', '.join(known)}")
+        is_word = name in WORDS or (name == "stated" and claim.kind in ("bound", "fit"))
+        if isinstance(value, str) != is_word:
+            raise RecordError(
+                f"{claim.id}: {name}={value!r} is not {'a text' if is_word else 'a number'}", hint="see docs/method/lint.md"
+            )
+        if not is_word:
+            _require_sizes(claim, name, value)
+
+
+def _require_sizes(claim: Claim, name: str, value: Figure) -> None:
+    for number in value if isinstance(value, tuple) else (value,):
+        if not isinstance(number, float) or not math.isfinite(number) or (number <= 0 and name not in ANY_SIZE):
+            raise RecordError(
+                f"{claim.id}: {name}={number!r} is no figure of this kind", hint="a finite number over 0; see its units"
+            )
 
 
 def judge(claims: Iterable[Claim]) -> tuple[Finding, ...]:
-    """Return every finding about `claims`, in their order; `RecordError` for a kind that no rule reads."""
+    """Return every finding about `claims`, in their order, at least one each; `RecordError` names what no rule reads."""
     findings: list[Finding] = []
     for claim in claims:
-        if claim.kind not in KINDS:
-            raise RecordError(f"{claim.id}: no rule reads the kind {claim.kind!r}", hint=f"one of {', '.join(KINDS)}")
-        findings += KINDS[claim.kind](claim) or ()
+        _require_readable(claim)
+        rule, names = KINDS[claim.kind]
+        some = list(rule(claim))
+        findings += some or [found(claim, Verdict.NOT_JUDGED, "figures are judged together", f"too few of: {names}")]
     return tuple(findings)
 
 

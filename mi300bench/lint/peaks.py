@@ -1,6 +1,6 @@
 """Bandwidth, rates and utilisation against what a device can do.
 
-memory: device, bandwidth, pattern, share (of the peak, as stated), bytes, seconds
+memory: device, bandwidth (or `best`, of several runs), pattern, share (of the peak, as stated), bytes, seconds
 product: device, m, n, k (or flop), dtype, rate, seconds, share
 utilisation: device, devices, dtype, parameters, tokens_per_second, flop_per_parameter (6, or 4 with frozen weights), stated, mfu
 bound: device, dtype, seq_len, stated (memory or compute): attention over a whole sequence at once
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from mi300bench.hw.facts import DeviceFacts, device_table
 from mi300bench.hw.reference import normal
-from mi300bench.lint.check import agree, compared, found
+from mi300bench.lint.check import agree, cause_of, compared, found
 from mi300bench.physics import gemm_flop
 from mi300bench.schema.claim import Claim
 from mi300bench.schema.finding import Finding, Verdict
-from mi300bench.units import Unit, format_quantity
+from mi300bench.units import Unit, format_bytes, format_quantity
 
 UNDER_PEAK, SHARE, NORMAL, EFFICIENCY = (
     "a rate stays under the published peak",
@@ -22,8 +22,21 @@ UNDER_PEAK, SHARE, NORMAL, EFFICIENCY = (
     "a rate lies in what is published",
     "utilisation is useful FLOP over the peak",
 )
-# Under this share of what others published somebody should look.
-LOW = 0.6
+# Under this share of what others published, or over this many times of it, somebody should look.
+LOW, HIGH = 0.6, 1.5
+# A pattern over less than this many times the last cache is the cache's bandwidth, not the memory's.
+OUT_OF_CACHE = 2.0
+# The best of several runs is at most this many times the mean.
+BEST_OVER_MEAN = 2.0
+# MFU counts 6 FLOP a parameter and token; with all activations computed again the hardware does 8.
+RECOMPUTED = 8 / 6
+# A peak is that of the data type, whatever a library calls it.
+TYPES = {
+    "bf16": "bfloat16", "bf16_r": "bfloat16", "half": "float16", "fp16": "float16", "f16": "float16", "f16_r": "float16",
+    "float": "float32", "fp32": "float32", "f32": "float32", "f32_r": "float32", "fp8": "float8_e4m3", "f8": "float8_e4m3",
+    "f8_r": "float8_e4m3", "float8_e4m3fn": "float8_e4m3", "float8_e4m3fnuz": "float8_e4m3", "f8_fnuz_r": "float8_e4m3",
+    "float8_e5m2": "float8_e4m3", "float8_e5m2fnuz": "float8_e4m3", "bf8_r": "float8_e4m3", "bf8_fnuz_r": "float8_e4m3",
+}  # fmt: skip
 # Utilisation stated over this many times what follows from the tokens is not efficiency.
 FAR = 1.5
 
@@ -31,7 +44,7 @@ FAR = 1.5
 def device_of(claim: Claim) -> DeviceFacts | None:
     """Return the facts of the claim's device, by key or name."""
     name = claim.text("device")
-    return next((d for d in device_table() if d.key == name or (name and d.is_named_in(name))), None)
+    return next((d for d in device_table() if d.key == name.lower() or (name and d.is_named_in(name))), None)
 
 
 def _peak(device: DeviceFacts | None, name: str) -> float | None:
@@ -86,21 +99,24 @@ def against_published(claim: Claim, quantity: str, rate: float, unit: Unit, **co
         return
     # A product's rate goes with its shape, and the best shapes are published: a low one is no doubt.
     is_low = rate < LOW * known.low and quantity != "gemm"
+    is_high = rate > HIGH * known.high and quantity != "gemm"
     yield found(
         claim,
-        Verdict.DOUBTFUL if is_low else Verdict.SOUND,
+        Verdict.DOUBTFUL if is_low or is_high else Verdict.SOUND,
         NORMAL,
         f"{format_quantity(rate, unit)}: {known.said}",
-        cause="another device, a partition, a busy machine, or a kernel that is the limit itself",
+        cause="another counting, another device, or fewer ranks than stated"
+        if is_high
+        else "another device, a partition, a busy machine, or a kernel that is the limit itself",
         next_step="mi300bench hbm, gemm-sweep or collectives on the node, and compare with another node",
     )
 
 
 def memory(claim: Claim) -> Iterator[Finding]:
     """Yield what a memory bandwidth says."""
-    stated, size, seconds = (claim.number(name) for name in ("bandwidth", "bytes", "seconds"))
-    if stated and size and seconds:
-        computed = size / seconds
+    stated, best, size, seconds = (claim.number(name) for name in ("bandwidth", "best", "bytes", "seconds"))
+    computed = size / seconds if size and seconds else None
+    if stated and computed:
         rates = f"{format_quantity(stated, Unit.BYTE_PER_SECOND)} is stated, size over time gives "
         yield compared(
             claim,
@@ -110,11 +126,36 @@ def memory(claim: Claim) -> Iterator[Finding]:
             figures=rates + format_quantity(computed, Unit.BYTE_PER_SECOND),
             next_step="check what counts as moved, and the units",
         )
-    rate = stated or (size / seconds if size and seconds else None)
-    if rate:
-        yield from _against_peak(claim, rate, Unit.BYTE_PER_SECOND, "memory_bandwidth")
-        if pattern := claim.text("pattern"):
-            yield from against_published(claim, f"memory.{pattern}", rate, Unit.BYTE_PER_SECOND)
+    if best and computed:
+        yield _best(claim, best, computed)
+    rate = best or stated or computed
+    if not rate:
+        return
+    device = device_of(claim)
+    cache = device.facts["cache_bytes"].value if device and "cache_bytes" in device.facts else 0.0
+    if size and size < OUT_OF_CACHE * cache:
+        said = (
+            f"{format_bytes(size)} lie in the cache of {format_bytes(cache)}: {format_quantity(rate, Unit.BYTE_PER_SECOND)} is its"
+        )
+        yield found(claim, Verdict.NOT_JUDGED, UNDER_PEAK, said)
+        return
+    yield from _against_peak(claim, rate, Unit.BYTE_PER_SECOND, "memory_bandwidth")
+    if pattern := claim.text("pattern"):
+        yield from against_published(claim, f"memory.{pattern}", rate, Unit.BYTE_PER_SECOND)
+
+
+def _best(claim: Claim, best: float, mean: float) -> Finding:
+    """Return whether the best of several runs lies over their mean, and not far over it."""
+    figures = f"the best is {format_quantity(best, Unit.BYTE_PER_SECOND)}, the mean {format_quantity(mean, Unit.BYTE_PER_SECOND)}"
+    is_right = 0.98 * mean <= best <= BEST_OVER_MEAN * mean
+    return found(
+        claim,
+        Verdict.SOUND if is_right else Verdict.WRONG,
+        "the best of several runs is the mean or somewhat more",
+        figures,
+        cause=cause_of(best, mean),
+        next_step="check the units of the rate, of the size and of the time",
+    )
 
 
 def product(claim: Claim) -> Iterator[Finding]:
@@ -134,7 +175,8 @@ def product(claim: Claim) -> Iterator[Finding]:
         )
     rate = stated or (flop / seconds if flop and seconds else None)
     if rate:
-        dtype = claim.text("dtype") or "bfloat16"
+        told = claim.text("dtype").lower()
+        dtype = TYPES.get(told, told) or "bfloat16"
         yield from _against_peak(claim, rate, Unit.FLOP_PER_SECOND, dtype)
         yield from against_published(claim, "gemm", rate, Unit.FLOP_PER_SECOND, dtype=dtype, flop=flop or 1e12)
 
@@ -161,7 +203,16 @@ def utilisation(claim: Claim) -> Iterator[Finding]:
         )
         return
     named, busy = claim.number("mfu"), claim.number("stated")
-    if named:
+    if named and agree(named, RECOMPUTED * mfu, 0.1) and not agree(named, mfu, 0.1):
+        yield found(
+            claim,
+            Verdict.DOUBTFUL,
+            EFFICIENCY,
+            f"{figures}, stated as {named:.2%}",
+            cause="what is computed again counts as well: that is the use of the hardware, not of the model",
+            next_step="state MFU from 6 FLOP a parameter and token, the other one beside it",
+        )
+    elif named:
         yield compared(
             claim,
             EFFICIENCY,

@@ -1,9 +1,10 @@
 """Records and tuned configs as claims: what a measurement, an imported log or a config states is held against the same rules."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 from mi300bench import stats
-from mi300bench.hw.facts import find_device
+from mi300bench.hw.facts import DeviceFacts, find_device
 from mi300bench.lint.check import compared, found
 from mi300bench.physics import COLLECTIVES
 from mi300bench.schema.claim import Claim, Figure
@@ -11,12 +12,18 @@ from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.finding import Finding, Verdict
 from mi300bench.schema.record import Measurement, Outcome, Series
 
+# GPUs of a node that are all linked to each other: fewer ranks have links to the others alone.
+FULL_MESH = 8
 # A record says which series hold figures that a tool printed beside its times.
-STATED = {"stated_algbw": "algbw", "stated_busbw": "busbw", "stated_bandwidth": "bandwidth", "stated_rate": "rate"}
+STATED = {
+    "stated_algbw": "algbw", "stated_busbw": "busbw", "stated_bandwidth": "bandwidth", "stated_rate": "rate", "stated_best": "best",
+}  # fmt: skip
 
 
 def _stated(series: Series) -> dict[str, Figure]:
-    return {name: float(series[key][0]) for key, name in STATED.items() if series.get(key)}
+    """Return what a tool printed; a rate that it rounded to nothing says nothing."""
+    found = {name: float(series[key][0]) for key, name in STATED.items() if series.get(key)}
+    return {name: value for name, value in found.items() if math.isfinite(value) and value > 0}
 
 
 def claims_of(records: Iterable[Measurement]) -> Iterator[Claim]:
@@ -24,13 +31,20 @@ def claims_of(records: Iterable[Measurement]) -> Iterator[Claim]:
     for record in records:
         if record.outcome is not Outcome.OK:
             continue
-        device = find_device(record.device, arch=str(record.conditions.get("device_arch", "")))
+        device = _device(record)
         figures: dict[str, Figure] = {"seconds": stats.seconds_per_call(record), **_stated(record.series)}
         if device is not None:
             figures["device"] = device.key
         claim = _claim(record, figures)
         if claim is not None:
             yield claim
+
+
+def _device(record: Measurement) -> DeviceFacts | None:
+    """Return the facts of a record's device: not of a part of it, nor of another with its name."""
+    told = record.conditions
+    units, memory = (float(str(told.get(name) or 0)) for name in ("device_compute_units", "device_memory_bytes"))
+    return find_device(record.device, arch=str(told.get("device_arch", "")), compute_units=int(units), memory_bytes=memory)
 
 
 def _claim(record: Measurement, figures: dict[str, Figure]) -> Claim | None:
@@ -44,19 +58,31 @@ def _claim(record: Measurement, figures: dict[str, Figure]) -> Claim | None:
     if probe == "gemm":
         shape: dict[str, Figure] = {name: float(str(p[name])) for name in ("m", "n", "k") if name in p}
         shape |= {"flop": record.work.flop} if record.work.flop else {}  # with its batch, where it has one
-        return Claim(kind="product", figures=figures | shape | {"dtype": str(p.get("dtype", ""))}, **base)
+        dtype = str(p.get("compute", "")) or str(p.get("dtype", ""))  # a product of another type inside has that one's peak
+        return Claim(kind="product", figures=figures | shape | {"dtype": dtype}, **base)
+    if probe == "transfer":
+        return Claim(kind="transfer", figures=figures | {"bytes": record.work.message_bytes}, **base)
     op = probe.removeprefix("collective.")
     if op in COLLECTIVES and op != probe:
-        link: dict[str, Figure] = {"op": op, "ranks": float(record.world.ranks), "bytes": record.work.message_bytes}
-        return Claim(kind="transfer", figures=figures | link | _line(record, figures), **base)
+        link: dict[str, Figure] = {"op": op, "bytes": record.work.message_bytes}
+        link |= {"ranks": float(record.world.ranks)} if record.world.ranks > 1 else {}  # one is none: a log did not tell
+        return Claim(kind="transfer", figures=figures | link | _line(record), **base)
     return None
 
 
-def _line(record: Measurement, figures: dict[str, Figure]) -> dict[str, Figure]:
-    """Return the line rate of a group inside one node, where the device's links are known."""
-    device = find_device(record.device) if "device" in figures else None
-    fact = device.facts.get("link_bandwidth") if device and str(record.conditions.get("hosts", "1")) in ("1", "") else None
-    return {"line_rate": fact.value} if fact else {}
+def _line(record: Measurement) -> dict[str, Figure]:
+    """Return the line rate of a group, where its links are known: in a node those to the other ranks, beyond it the adapters."""
+    device = _device(record)
+    ranks, hosts = record.world.ranks, [host for host in str(record.conditions.get("hosts", "")).split(",") if host]
+    if device is None or ranks < 2:
+        return {}
+    if len(hosts) > 1:
+        nic = device.facts.get("nic_bandwidth")
+        return {"line_rate": nic.value * ranks / len(hosts)} if nic else {}
+    fact = device.facts.get("link_bandwidth")
+    if fact is None:
+        return {}
+    return {"line_rate": fact.value * min(1.0, (ranks - 1) / (FULL_MESH - 1)) if device.arch.startswith("gfx") else fact.value}
 
 
 def judge_config(tuned: TunedConfig, *, name: str) -> Iterator[Finding]:
@@ -79,7 +105,7 @@ def judge_config(tuned: TunedConfig, *, name: str) -> Iterator[Finding]:
     confirmed = tuned.confirmed
     if confirmed is not None:
         claim = Claim(id=f"{name}:confirmed", kind="ratio", subject="confirmed", source=name, origin=tuned.origin)
-        best = min((side for side in confirmed.sides), key=lambda side: abs(side.ratio.mid - confirmed.ratio.mid), default=None)
+        best = next((side for side in confirmed.sides if side.label == confirmed.candidate), None)
         if best is not None:
             expected = best.measured_s.mid / confirmed.default_s.mid
             yield compared(

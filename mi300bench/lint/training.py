@@ -17,8 +17,8 @@ from mi300bench.schema.finding import Finding, Verdict
 from mi300bench.units import format_bytes
 
 TOKENS = "tokens a second are tokens of a step over its seconds"
-# Bytes a trained parameter can take: weight, gradient, float32 master and two moments.
-LEAST_STATE, MOST_STATE = 1.0, 16.0
+# Bytes a trained parameter can take: a weight of four bits alone; weight, gradient, master and two moments, all float32.
+LEAST_STATE, MOST_STATE = 0.5, 20.0
 # What JAX takes of a device at its start, unless told otherwise (docs.jax.dev, "GPU memory allocation").
 JAX_POOL = 0.75
 
@@ -103,7 +103,7 @@ def memory(claim: Claim) -> Iterator[Finding]:
 def state(claim: Claim) -> Iterator[Finding]:
     """Yield whether bytes are a plausible number a parameter."""
     parameters, size = claim.number("parameters"), claim.number("bytes")
-    rule = "state is between 1 and 16 bytes a trained parameter"
+    rule = "state is between 0.5 and 20 bytes a trained parameter"
     if not parameters or not size:
         yield found(claim, Verdict.NOT_JUDGED, rule, "parameters or bytes are not stated")
         return

@@ -34,8 +34,3 @@ class Claim:
         """Return a list of numbers, empty where it is not stated."""
         value = self.figures.get(name, ())
         return tuple(float(v) for v in value) if isinstance(value, tuple) else ()
-
-    def words(self, name: str) -> tuple[str, ...]:
-        """Return a list of words, empty where it is not stated."""
-        value = self.figures.get(name, ())
-        return tuple(str(v) for v in value) if isinstance(value, tuple) else ()
