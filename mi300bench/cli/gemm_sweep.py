@@ -62,8 +62,8 @@ def command(
 ) -> None:  # fmt: skip
     """Measure matrix products C[M,N] = A[M,K] B[K,N]. Without options: a grid of powers of two.
 
-    With --budget the grid is searched instead of measured whole: the best shape, the device's own rules of thumb, and a fit of
-    all other shapes from ones drawn at random; with --model also what that model's products reach together.
+    With --budget a grid is searched instead of measured whole, unless it is small: the best shape, the device's own rules of thumb,
+    and a fit of all other shapes from ones drawn at random; with --model also what that model's products reach together.
     """
     kind = device_of(device)
     alone = world(kind, 1)
@@ -71,7 +71,7 @@ def command(
         raise PlanError("a grid, --shapes and --model exclude each other", hint="give one of them")
     default = "256:2048:x2" if kind == "cpu" else "1024:8192:x2"
     axes = tuple(tuple(parse_integers(axis or default)) for axis in (m, n, k))
-    if shared["budget"] and shapes is None:
+    if shared["budget"] and shapes is None and (model or gemmstudy.is_searchable(axes)):
         gemms = trainers.describe(model, _config(model, preset, micro_batch)).gemms if model else ()
         _study(axes, alone, words(layout), dtypes(dtype), gemms, cache=cache, inputs=inputs, as_json=as_json, **shared)
         return

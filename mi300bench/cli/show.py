@@ -31,8 +31,7 @@ def records_as_json(records: Iterable[Measurement]) -> None:
 
 
 def _plus_minus(passes: Sequence[Measurement]) -> str:
-    interval = stats.interval_of(passes)
-    return f"{(interval.high - interval.low) / 2 / interval.mid:.1%}"
+    return stats.interval_of(passes).as_spread
 
 
 def _ok_groups(records: Sequence[Measurement]) -> list[tuple[Measurement, ...]]:

@@ -6,7 +6,7 @@ from mi300bench.errors import PlanError
 from mi300bench.flow import plans
 from mi300bench.probes.catalog import CATALOG
 from mi300bench.schema.plan import Plan, Stop
-from mi300bench.schema.record import Measurement
+from mi300bench.schema.record import Measurement, Origin
 
 
 def plan_again(records: Iterable[Measurement], identity: str, *, device: str, passes: int) -> Plan:
@@ -14,6 +14,10 @@ def plan_again(records: Iterable[Measurement], identity: str, *, device: str, pa
     found = next((record for record in records if record.id == identity), None)
     if found is None:
         raise PlanError(f"the store has no record {identity!r}", hint='mi300bench query "SELECT id, probe FROM records"')
+    if found.origin is Origin.IMPORTED:
+        raise PlanError(
+            f"{identity} comes from {found.source}: it was not measured by us", hint="run that tool again, and import it"
+        )
     if found.probe not in CATALOG:
         raise PlanError(f"{identity} is a {found.probe} record, which is no probe's", hint="training runs: mi300bench train zaya1")
     if device not in ("auto", found.world.device):

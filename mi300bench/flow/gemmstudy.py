@@ -78,6 +78,11 @@ def grid_of(axes: Sequence[Sequence[int]], layout: str) -> list[Product]:
     return [Product(m=m, n=n, k=k, layout=layout) for m, n, k in itertools.product(*axes)]
 
 
+def is_searchable(axes: tuple[tuple[int, ...], ...]) -> bool:
+    """Return whether a grid has enough shapes for a search; a smaller one is measured whole."""
+    return len(grid_of(axes, "nn")) >= FEWEST_SHAPES
+
+
 def random_shapes(axes: Sequence[Sequence[int]], layouts: Sequence[str], *, seed: int) -> Iterator[Product]:
     """Yield shapes drawn log-uniformly within the axes, every second one with aligned sizes; the largest FLOP of the grid holds."""
     draw = np.random.default_rng(seed)

@@ -212,5 +212,5 @@ def only_ok(measured: Measured, *, what: str) -> tuple[Measurement, ...]:
     good = tuple(record for record in measured.records if record.outcome == "ok")
     if not good:
         reason = measured.tally.reasons[0] if measured.tally.reasons else "the budget was used up before the first point"
-        raise ProbeError(f"{what}: no measurement succeeded ({reason})", hint="a larger --budget, or see the reason")
+        raise ProbeError(f"{what}: no measurement succeeded ({reason})", hint="a larger --budget (5m is usual), or see the reason")
     return good

@@ -3,10 +3,11 @@
 import json
 from typing import Any
 
-from mi300bench.importers.reading import Reading, Row, number
+from mi300bench.importers.reading import Reading, Row, date_of, number
 from mi300bench.schema.record import Scalar
 
 TOOL = "pytest-benchmark"
+MOST_ROUNDS = 100_000
 
 
 def is_ours(text: str) -> bool:
@@ -18,13 +19,13 @@ def is_ours(text: str) -> bool:
 def _seconds(stats: dict[str, Any]) -> tuple[float, ...]:
     data = stats.get("data")
     values = data if isinstance(data, list) and data else [stats.get("median")]
-    found = [number(str(value)) for value in values[:100_000]]
+    found = [number(str(value)) for value in values[:MOST_ROUNDS]]
     return tuple(value for value in found if value is not None and value > 0)
 
 
 def read(text: str) -> Reading:
     """Return the benchmarks of a file."""
-    reading = Reading(tool=TOOL)
+    reading = Reading(tool=TOOL, counts="entry")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as cause:
@@ -33,6 +34,7 @@ def read(text: str) -> Reading:
     if not isinstance(document, dict) or not isinstance(document.get("benchmarks"), list):
         reading.skip(1, "", "no benchmarks in it")
         return reading
+    reading.began = date_of(str(document.get("datetime", "")))
     machine = document.get("machine_info")
     cpu = machine.get("cpu") if isinstance(machine, dict) else None
     reading.device = str(cpu.get("brand_raw", ""))[:80] if isinstance(cpu, dict) else ""
@@ -47,5 +49,7 @@ def read(text: str) -> Reading:
         params: dict[str, Scalar] = {"name": name}
         if isinstance(given, dict):
             params |= {str(key)[:60]: str(value)[:60] for key, value in given.items()}
+        if isinstance(stats, dict) and isinstance(stats.get("data"), list) and len(stats["data"]) > MOST_ROUNDS:
+            reading.skip(place, name, f"rounds beyond {MOST_ROUNDS:,} of {len(stats['data']):,}")
         reading.rows.append(Row(probe="pytest-benchmark", params=params, line=place, seconds=seconds, ranks=1))
     return reading

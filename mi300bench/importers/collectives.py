@@ -1,15 +1,17 @@
 """rccl-tests and nccl-tests: their table, nccl-tests' JSON (file version 1 to 3), rccl-tests' JSON and CSV (-Z json, -Z csv).
 
 Time is in microseconds, bandwidth in GB (1e9) a second. Out-of-place and in-place are two points. The operation stands in the
-line that concludes a test, in its command, or in a record; a table without any of them is read as `all_reduce` and says so.
+line that concludes a test, in its command, or in a record; a table without any of them is read as `all_reduce` and says so. A log
+may have several tests: each table has the ranks of the list above it and the operation of its own last line.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from mi300bench.importers.reading import SHOWN, Reading, Row, cells, clean, number, positive, seconds_of, whole
+from mi300bench.importers.reading import SHOWN, Reading, Row, cells, clean, is_cut, number, positive, seconds_of, whole
 from mi300bench.schema.record import Scalar, Work
 
 TOOL = "rccl-tests"
@@ -83,17 +85,28 @@ def _row(op: str, head: Mapping[str, str], result: Mapping[str, str], *, in_plac
 class _Table:
     """What the lines above a row say of it, and what is left of a row that another stream broke."""
 
-    def __init__(self) -> None:
+    def __init__(self, op: str) -> None:
+        self.op = op
         self.columns, self.ranks, self.is_in_place = [*HEAD, *RESULT, *RESULT], 0, False
         self.left, self.seen = "", set[tuple[str, ...]]()
+        self.start, self.is_listed = 0, False  # the first row of this test, and whether its ranks are being listed
 
     def head(self, reading: Reading, raw: str) -> bool:
         """Take a line that is no row; return whether it was one."""
+        if named := _PROGRAM.search(raw):
+            self.op = OPS[named.group(1)]  # of what comes, or, in the line that concludes a test, of what came
+            if "concluded" in raw:
+                _rename(reading, self.op, first=self.start)
         if match := _RANK.match(raw):
+            if not self.is_listed and len(reading.rows) > self.start:
+                self.ranks = 0  # another test's list begins
+            self.is_listed = True
             self.ranks = max(self.ranks, int(match.group(1)) + 1)
             reading.device = reading.device or match.group(2).strip()[:80]
         elif told := _columns(raw):
-            self.columns = told
+            self.columns, self.is_listed = told, False
+            if len(reading.rows) > self.start:
+                self.start, self.seen = len(reading.rows), set()
         elif raw.startswith("#"):
             if "in-place" in raw:  # the line over the columns says which runs they are of
                 self.is_in_place = "out-of-place" not in raw
@@ -114,23 +127,21 @@ class _Table:
 
 def read_table(text: str) -> Reading:
     """Return the rows of a table, with a machine's ranks and device from its head."""
-    reading, table = Reading(tool=TOOL), _Table()
-    found = _PROGRAM.findall(text)
-    op = OPS[found[-1]] if found else "all_reduce"
+    reading, found = Reading(tool=TOOL), _PROGRAM.findall(text)
     if not found:
         reading.conditions["operation"] = "not told; taken for all_reduce"
-    last = 0 if text.endswith("\n") else text.count("\n") + 1
+    table = _Table(OPS[found[-1]] if found else "all_reduce")
     for line, raw in clean(text):
         if table.head(reading, raw):
             continue
-        words, had_message = table.words(raw, is_cut=line == last)
+        words, had_message = table.words(raw, is_cut=is_cut(text, line))
         was_left, table.left = table.left, ""
         if not words or whole(words[0]) is None:
             continue
         if len(words) >= _least(table.columns):
             if was_left:
                 reading.skipped = [s for s in reading.skipped if s.text != was_left[:SHOWN]]
-            _take(reading, op, words, table, line=line, raw=raw)
+            _take(reading, words, table, line=line, raw=raw)
         elif had_message or not was_left:
             # Another stream broke the line: what follows may be its rest.
             table.left = " ".join(words)
@@ -139,11 +150,16 @@ def read_table(text: str) -> Reading:
     return reading
 
 
+def _rename(reading: Reading, op: str, *, first: int) -> None:
+    """Give the rows from `first` on the operation that the line behind them states."""
+    reading.rows[first:] = [replace(row, probe=f"collective.{op}") for row in reading.rows[first:]]
+
+
 def _least(columns: list[str]) -> int:
     return columns.index("busbw") + 1
 
 
-def _take(reading: Reading, op: str, words: list[str], table: _Table, *, line: int, raw: str) -> None:
+def _take(reading: Reading, words: list[str], table: _Table, *, line: int, raw: str) -> None:
     """Add the results of one row; the same row printed by several ranks counts once."""
     columns, seen = table.columns, table.seen
     if tuple(words) in seen:
@@ -159,7 +175,7 @@ def _take(reading: Reading, op: str, words: list[str], table: _Table, *, line: i
         if "busbw" not in names or len(values) < names.index("busbw") + 1:
             break
         in_place = table.is_in_place or place == 1
-        row = _row(op, head, dict(zip(names, values, strict=False)), in_place=in_place, ranks=table.ranks, line=line)
+        row = _row(table.op, head, dict(zip(names, values, strict=False)), in_place=in_place, ranks=table.ranks, line=line)
         if isinstance(row, str):
             if place == 0:
                 reading.skip(line, raw, row)
@@ -189,7 +205,7 @@ def _objects(text: str) -> Iterator[Any]:
 
 def read_json(text: str) -> Reading:
     """Return the rows of nccl-tests' or rccl-tests' JSON."""
-    reading = Reading(tool=TOOL)
+    reading = Reading(tool=TOOL, counts="entry")
     cleaned = "\n".join(line for _, line in clean(text))
     for place, value in enumerate(_objects(cleaned), 1):
         if value is None:

@@ -34,7 +34,23 @@ def read(text: str, *, kind: str, name: str) -> Reading:
     """Return what is in a text; ``auto`` recognises it. `RecordError` where it is no format that we know."""
     if kind != "auto" and kind not in FORMATS:
         raise PlanError(f"there is no format {kind!r}", hint=f"one of {', '.join(FORMATS)}, or auto")
-    chosen = kind if kind != "auto" else next((key for key, known in FORMATS.items() if known.is_it(text)), None)
-    if chosen is None:
-        raise RecordError(f"{name} is of no format that is known here", hint=f"--format with one of {', '.join(FORMATS)}")
-    return FORMATS[chosen].read(text)
+    if kind != "auto":
+        return FORMATS[kind].read(text)
+    looks = [key for key, known in FORMATS.items() if known.is_it(text)]
+    if not looks:
+        raise RecordError(f"{name} is of no format that is known here", hint=_hint(text, name))
+    reading = FORMATS[looks[0]].read(text)
+    for other in looks[1:]:
+        reading.skip(1, "", f"it looks like {other} as well, of which nothing was taken: --format {other}")
+    return reading
+
+
+def _hint(text: str, name: str) -> str:
+    """Return what to do with a text that no format claims."""
+    if name.endswith((".gz", ".zst", ".xz", ".zip")) or text[:2] == "\x1f\ufffd":
+        return "unpack it first"
+    if "TransferBench" in text:
+        return "TransferBench is read as CSV: run it with OUTPUT_TO_CSV=1"
+    if "MAMF" in text or "mamf" in text:
+        return "a log of mamf-finder needs its lines with (mean), (median) and (max), as newer versions print them"
+    return f"--format with one of {', '.join(FORMATS)}"

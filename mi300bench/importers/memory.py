@@ -6,7 +6,7 @@ counts them: two arrays for copy, mul and dot, three for add and triad. Nstream,
 
 import re
 
-from mi300bench.importers.reading import Reading, Row, cells, clean, positive, whole
+from mi300bench.importers.reading import Reading, Row, cells, clean, is_cut, positive, whole
 from mi300bench.schema.record import Scalar, Work
 
 TOOL = "BabelStream"
@@ -52,7 +52,11 @@ def read(text: str) -> Reading:
         elif match := _TABLE.match(stripped):
             state.columns, state.unit = [], UNITS.get(match.group(1).lower(), 1e6)
             state.in_table = True
-        elif not state.head(stripped):
+        elif state.head(stripped):
+            continue
+        elif is_cut(text, line) and stripped:
+            reading.skip(line, raw, "the file ends within this line: its last number may be cut off")
+        else:
             _take(reading, state, stripped, line)
     return reading
 
@@ -79,7 +83,7 @@ class _State:
     @property
     def each(self) -> int:
         """Return the bytes of an array; the number of elements is exact, the printed size is rounded."""
-        return self.elements * self.element if self.elements else int(self.size)
+        return self.elements * self.element if self.elements else round(self.size)
 
 
 def _take(reading: Reading, state: _State, line: str, number: int) -> None:

@@ -6,7 +6,7 @@ GFLOPS with all batches. mamf-finder overwrites one line a shape; its median is 
 
 import re
 
-from mi300bench.importers.reading import Reading, Row, cells, clean, positive, seconds_of, whole
+from mi300bench.importers.reading import Reading, Row, cells, clean, is_cut, positive, seconds_of, whole
 from mi300bench.schema.record import Scalar, Work
 
 BLAS, MAMF = "hipblaslt-bench", "mamf-finder"
@@ -46,6 +46,9 @@ def read_blas(text: str) -> Reading:
             continue
         if len(values) < 4 or not columns:
             continue
+        if is_cut(text, line):
+            reading.skip(line, raw, "the file ends within this line: its last number may be cut off")
+            continue
         if len(values) != len(columns):
             reading.skip(line, raw, f"{len(values)} columns, the header has {len(columns)}")
             continue
@@ -69,6 +72,8 @@ def _blas_row(named: dict[str, str], line: int) -> Row | str:
     params: dict[str, Scalar] = {"m": m, "n": n, "k": k, "layout": f"{named.get('transA', 'N')}{named.get('transB', 'N')}".lower(),
                                  "dtype": TYPES.get(a_type, a_type)}  # fmt: skip
     params |= {"batch": batch} if batch > 1 else {}
+    inside = named.get("compute_type", "")
+    params |= {"compute": "xfloat32"} if "xf32" in inside else {}  # products of float32 with shorter factors inside
     return Row(
         probe="gemm", params=params, line=line, seconds=(seconds_of(micros),), work=Work(flop=2.0 * m * n * k * batch), ranks=1,
         stated={"stated_rate": (rate * 1e9,)} if rate else {},

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from mi300bench.schema.record import Scalar, Series, Work
 
@@ -12,6 +13,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\n]*\x07")
 # What launchers put before a rank's line: mpirun --tag-output, srun --label, torchrun's prefix.
 _LABEL = re.compile(r"^(?:\[\d{1,6},\d{1,6}\]<std(?:out|err)>:\s?|\s{0,6}\d{1,6}: |\[(?:default|rank)\d{1,6}\]:)")
 _THOUSANDS = re.compile(r"^[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
+_DECIMAL = re.compile(r"^([+-]?\d{1,15}),(\d{1,15})$")
 LONGEST_LINE = 4096
 SHOWN = 100
 
@@ -48,11 +50,32 @@ class Reading:
     rows: list[Row] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     device: str = ""
+    began: str = ""  # when, as the text says, in ISO 8601; empty where it does not
+    counts: str = "line"  # what `line` counts: lines of a text, or entries of a document
     conditions: dict[str, Scalar] = field(default_factory=dict)
 
     def skip(self, line: int, text: str, why: str) -> None:
         """Note a line that was not read."""
-        self.skipped.append(Skipped(line=line, text=text.strip()[:SHOWN], why=why))
+        self.skipped.append(Skipped(line=line, text=printable(text.strip()[:SHOWN]), why=why))
+
+
+def printable(text: str) -> str:
+    """Return a text that can be written anywhere: JSON can hold halves of characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def date_of(text: str) -> str:
+    """Return a date and time in ISO 8601, with its zone (taken for UTC where none is told); empty where the text is none."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return ""
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat(timespec="milliseconds")
+
+
+def is_cut(text: str, line: int) -> bool:
+    """Return whether `line` is the last of a text that does not end with one: its last word may be the beginning of one."""
+    return not text.endswith("\n") and line == text.count("\n") + 1
 
 
 def clean(text: str) -> Iterator[tuple[int, str]]:
@@ -96,9 +119,11 @@ def positive(text: str) -> float | None:
 
 def cells(line: str) -> list[str]:
     """Return the cells of a CSV line, separated by commas or, where locales take those for decimals, by semicolons."""
-    separator = ";" if line.count(";") > line.count(",") else ","
     try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=separator))]
+        parted = [cell.strip() for cell in next(csv.reader([line], delimiter=";"))]
+        if len(parted) > 2:  # a comma within a cell is then a decimal one, never between thousands
+            return [_DECIMAL.sub(r"\1.\2", cell) for cell in parted]
+        return [cell.strip() for cell in next(csv.reader([line]))]
     except (csv.Error, StopIteration):
         return []
 

@@ -61,10 +61,18 @@ def read(text: str) -> Reading:
             reading.skip(line, raw, "no card")
             continue
         first.setdefault(card.group(1), line)
-        for column, value in zip(columns, values, strict=True):
-            read_value = _value(value)
-            if (name := _named(column)) and read_value is not None:
-                series.setdefault(card.group(1), {}).setdefault(name, []).append(read_value)
+        named = {_named(column): _value(value) for column, value in reversed(list(zip(columns, values, strict=True)))}
+        named.pop("", None)
+        missing = [name for name, value in named.items() if value is None]
+        if missing:  # a sample without one of them would move that series against the others
+            reading.skip(line, raw, f"no number for {missing[0]}")
+            continue
+        own = series.setdefault(card.group(1), {})
+        if own and own.keys() != named.keys():
+            reading.skip(line, raw, "other columns than the card's samples before")
+            continue
+        for name, value in named.items():
+            own.setdefault(name, []).append(value or 0.0)
     for card_number, found in series.items():
         params: dict[str, Scalar] = {"card": int(card_number)}
         told = {name: tuple(values) for name, values in found.items()}

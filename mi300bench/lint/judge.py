@@ -62,7 +62,7 @@ def _require_readable(claim: Claim) -> None:
 
 def _require_sizes(claim: Claim, name: str, value: Figure) -> None:
     for number in value if isinstance(value, tuple) else (value,):
-        if not isinstance(number, float) or not math.isfinite(number) or (number <= 0 and name not in ANY_SIZE):
+        if isinstance(number, str) or not math.isfinite(number) or (number <= 0 and name not in ANY_SIZE):
             raise RecordError(
                 f"{claim.id}: {name}={number!r} is no figure of this kind", hint="a finite number over 0; see its units"
             )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from mi300bench import stats
 from mi300bench.hw.facts import DeviceFacts, find_device
@@ -21,9 +22,7 @@ STATED = {
 
 
 def _stated(series: Series) -> dict[str, Figure]:
-    """Return what a tool printed; a rate that it rounded to nothing says nothing."""
-    found = {name: float(series[key][0]) for key, name in STATED.items() if series.get(key)}
-    return {name: value for name, value in found.items() if math.isfinite(value) and value > 0}
+    return {name: float(series[key][0]) for key, name in STATED.items() if series.get(key)}
 
 
 def claims_of(records: Iterable[Measurement]) -> Iterator[Claim]:
@@ -37,7 +36,12 @@ def claims_of(records: Iterable[Measurement]) -> Iterator[Claim]:
             figures["device"] = device.key
         claim = _claim(record, figures)
         if claim is not None:
-            yield claim
+            yield replace(claim, figures={name: value for name, value in claim.figures.items() if _tells(value)})
+
+
+def _tells(value: Figure) -> bool:
+    """Return whether a record states a figure at all: a probe that moves nothing has no bytes."""
+    return not isinstance(value, int | float) or (math.isfinite(value) and value > 0)
 
 
 def _device(record: Measurement) -> DeviceFacts | None:

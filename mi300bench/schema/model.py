@@ -22,6 +22,12 @@ class Interval:
         """Return the words of a ratio; where the interval has no width, nothing tells how sure it is."""
         return f"{self.mid:.3f} " + (f"({self.low:.3f} to {self.high:.3f})" if self.low < self.high else "(nothing tells how sure)")
 
+    @property
+    def as_spread(self) -> str:
+        """Return half the width over the middle as words; where that is more than the value itself, it is not known."""
+        half = (self.high - self.low) / 2 / self.mid if self.mid else 1.0
+        return f"{half:.1%}" if half < 1 else "unknown"
+
     def overlaps(self, other: "Interval") -> bool:
         """Return whether both could be the same value."""
         return self.low <= other.high and other.low <= self.high

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from mi300bench import stats
+from mi300bench import physics, stats
 from mi300bench.errors import PlanError
 from mi300bench.schema.record import Measurement, Outcome
 
 COLUMNS = (
     "id", "run", "node", "device", "probe", "method", "outcome", "reason", "params", "world", "environment",
-    "pass_index", "calls_per_sample", "num_samples", "seconds", "bandwidth", "flop_rate", "message_bytes",
+    "pass_index", "calls_per_sample", "num_samples", "seconds", "bandwidth", "flop_rate", "message_bytes", "algbw", "busbw",
     "conditions", "doubts", "origin", "source", "started_at",
 )  # fmt: skip
 
@@ -38,12 +38,21 @@ def row(record: Measurement) -> dict[str, Any]:
         "bandwidth": stats.bandwidth(record.work, seconds) if seconds and moved else None,
         "flop_rate": stats.flop_rate(record.work, seconds) if seconds and record.work.flop else None,
         "message_bytes": record.work.message_bytes or None,
+        **_bandwidths(record, seconds),
         "conditions": json.dumps(dict(record.conditions)),
         "doubts": json.dumps([str(doubt) for doubt in record.doubts]),
         "origin": str(record.origin),
         "source": record.source,
         "started_at": record.started_at,
     }
+
+
+def _bandwidths(record: Measurement, seconds: float | None) -> dict[str, float | None]:
+    """Return algbw and busbw of a collective; NULL elsewhere, and busbw where its ranks are not known."""
+    size, op, ranks = record.work.message_bytes, record.probe.rpartition("collective.")[2], record.world.ranks
+    if not seconds or not size or op not in physics.COLLECTIVES or op == record.probe:
+        return {"algbw": None, "busbw": None}
+    return {"algbw": physics.algbw(size, seconds), "busbw": physics.busbw(op, size, seconds, ranks) if ranks > 1 else None}
 
 
 def query(records: Iterable[Measurement], sql: str) -> list[dict[str, Any]]:

@@ -45,6 +45,8 @@ class Line:
 
 
 LONGEST_LABEL = 48
+# A map of more rows or columns than this has no room for its values.
+MOST_WRITTEN = 16
 
 
 def short(label: str) -> str:
@@ -167,12 +169,12 @@ def stacked(labels: Sequence[str], parts: Sequence[tuple[str, Sequence[float]]],
 
 def heat(
     table: Sequence[Sequence[float | None]], *, rows: Sequence[str], columns: Sequence[str], label: str, alt: str,
-    x_label: str = "", y_label: str = "", middle: float | None = None,
+    x_label: str = "", y_label: str = "", middle: float | None = None, is_written: bool = False,
     marks: Sequence[tuple[float, float, str]] = (),
 ) -> str:  # fmt: skip
     """Return a map of values by row and column, None left empty.
 
-    `middle` is where two colours meet; `marks` are (column, row, text).
+    `middle` is where two colours meet; `marks` are (column, row, text); `is_written`: with values in the cells, where they fit.
     """
 
     def paint(figure: Any, axes: Any) -> None:
@@ -191,6 +193,12 @@ def heat(
         axes.set_ylabel(y_label)
         if not marks:
             axes.invert_yaxis()  # the first row on top, as in a table
+        if is_written and max(values.shape) <= MOST_WRITTEN:
+            for (y, x), value in np.ndenumerate(values):
+                if not np.isnan(value):
+                    shade = (value - known.min()) / max(float(np.ptp(known)), 1e-9)
+                    ink = "black" if shade > 0.5 else "white"
+                    axes.text(x + 0.5, y + 0.5, f"{value:.3g}", ha="center", va="center", fontsize=8, color=ink)
         for x, y, text in marks:
             axes.plot([x], [y], "o", markersize=9, markerfacecolor="none", markeredgecolor=COLOURS[4], markeredgewidth=1.6)
             axes.annotate(text, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8)

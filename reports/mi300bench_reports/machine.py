@@ -14,7 +14,7 @@ from mi300bench.hw.facts import Fact, find_device, peak_fraction
 from mi300bench.hw.reference import normal
 from mi300bench.schema.doubt import VariantsDisagree
 from mi300bench.schema.model import Gemm
-from mi300bench.schema.record import Measurement, Outcome
+from mi300bench.schema.record import Measurement, Origin, Outcome
 from mi300bench.units import Unit, format_bytes, format_quantity
 
 from mi300bench_reports import figure, maps
@@ -41,6 +41,8 @@ def sections(records: Sequence[Measurement], gemms: Sequence[Gemm] = ()) -> list
 
 
 MOST_FITTED, MOST_ROWS = 100, 600
+# A fit that is off by more than this predicts nothing that anybody would act on.
+USEFUL_ERROR = 0.3
 
 
 def _published(record: Measurement, name: str) -> Fact | None:
@@ -175,13 +177,13 @@ def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = (), *, is_a
         p = passes[0].params
         shape = f"{p['m']}x{p['n']}x{p['k']}"
         dtype, ranks = _kind(passes)
-        cache = str(p.get("cache", "cold"))
+        cache = str(p.get("cache", "cold" if passes[0].origin is Origin.MEASURED else "not told"))
         share = rate / best[dtype, ranks]
         said = format_quantity(rate, Unit.FLOP_PER_SECOND)
-        within = f"{(interval.high - interval.low) / 2 / interval.mid:.1%}"
+        within = interval.as_spread
         rows.append((shape, str(p["layout"]), dtype, str(ranks), cache, said, f"{share:.0%}", within, passes[0].id))
         keys.append(
-            (passes[0].work.flop, str(p["layout"]), dtype, ranks, cache, rate, share, 0.0, passes[0].id)
+            (passes[0].work.flop, str(p["layout"]), dtype, ranks, cache, rate, share, interval.high / interval.mid, passes[0].id)
         )  # fmt: skip
     shown = rated[:24]
     chart = figure.bars(
@@ -231,10 +233,11 @@ def _predictable(points: Sequence[Sequence[Measurement]]) -> str:
     # Drawn evenly: the fit's time grows with the cube of the shapes.
     step = max(1, len(points) // MOST_FITTED)
     model = fit_gemm(list(points)[::step])
-    return (
-        f" A fit predicts shapes left out of it to {stats.typical(model.errors):.1%} (median); the nearest measured shape's rate "
-        f"would be off by {stats.typical(model.nearest_errors):.1%}."
-    )
+    error, nearest = stats.typical(model.errors), stats.typical(model.nearest_errors)
+    if error > USEFUL_ERROR:
+        return f" A fit is off by {error:.0%} (median) for shapes left out of it: these shapes are too few to predict others from."
+    beside = f"the nearest measured shape's rate would be off by {nearest:.1%}"
+    return f" A fit predicts shapes left out of it to {error:.1%} (median); {beside}."
 
 
 def _fit_line(link: LinkModel) -> figure.Line:

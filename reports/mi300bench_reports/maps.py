@@ -139,7 +139,7 @@ def pairs(records: Sequence[Measurement]) -> Section | None:
     """Return bandwidth from each device to each, of the largest transfers between them."""
     found: dict[tuple[str, str], tuple[float, float, str]] = {}
     for record in records:
-        if record.probe == "transfer" and record.outcome is Outcome.OK:
+        if record.probe == "transfer" and record.outcome is Outcome.OK and record.params.get("src") != record.params.get("dst"):
             key = str(record.params.get("src")), str(record.params.get("dst"))
             size, rate = record.work.message_bytes, record.work.message_bytes / stats.seconds_per_call(record)
             if key not in found or size >= found[key][0]:
@@ -153,7 +153,14 @@ def pairs(records: Sequence[Measurement]) -> Section | None:
         title="Pairs of devices",
         sentences=("GB/s of the largest transfer from each device (row) to each (column).",),
         chart=figure.heat(
-            table, rows=names, columns=names, label="GB/s", x_label="to", y_label="from", alt="Bandwidth of each pair"
+            table,
+            rows=names,
+            columns=names,
+            label="GB/s",
+            x_label="to",
+            y_label="from",
+            alt="Bandwidth of each pair",
+            is_written=True,
         ),
         evidence=tuple(identity for _, _, identity in found.values()),
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mi300bench import stats
+from mi300bench.fit.sides import began
 from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, Origin, Outcome
@@ -12,6 +13,8 @@ from mi300bench.units import Unit, format_quantity
 
 # A page holds so many points; a store may hold more.
 MOST_POINTS = 2000
+# A heading names so many machines.
+MOST_NAMED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,7 @@ class Page:
 
     machine: str
     warning: str
+    imported: tuple[str, ...]  # what came from other tools' logs
     verdict: Verdict | None
     sections: tuple[Section, ...]
 
@@ -70,12 +74,18 @@ def machine_of(records: Sequence[Measurement]) -> str:
     """Return the first line: which machine this is about."""
     nodes = Counter((record.node, record.device) for record in records)
     named = [f"{node}: {device or 'device not told'}" for (node, device), _ in nodes.most_common()]
-    return "; ".join(named[:4]) + (f"; and {len(named) - 4} more" if len(named) > 4 else "")
+    return "; ".join(named[:MOST_NAMED]) + (f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
+
+
+def imported_of(records: Sequence[Measurement]) -> tuple[str, ...]:
+    """Return which logs of other tools the page draws on, with the records of each: measured, but not by us."""
+    files = Counter(f"{record.source}, on {record.node}" for record in records if record.origin is Origin.IMPORTED)
+    return tuple(f"{count} from {name}" for name, count in sorted(files.items()))
 
 
 def warning_of(records: Sequence[Measurement]) -> str:
     """Return what must be read with the first line: data that no real machine gave."""
-    made = {(str(r.origin), r.source) for r in records if str(r.origin) != "measured"}
+    made = {(str(r.origin), r.source) for r in records if r.origin not in (Origin.MEASURED, Origin.IMPORTED)}
     return "; ".join(f"{origin} data{f': {source}' if source else ''}" for origin, source in sorted(made))
 
 
@@ -85,7 +95,7 @@ def passes_of(records: Iterable[Measurement]) -> list[tuple[Measurement, ...]]:
     for record in records:
         if record.outcome is Outcome.OK:
             groups.setdefault((*machine_key(record), record.point), {}).setdefault(record.run, []).append(record)
-    return [tuple(runs[max(runs)]) for runs in groups.values()]
+    return [tuple(max(runs.items(), key=lambda run: (began(run[1]), run[0]))[1]) for runs in groups.values()]
 
 
 def machine_key(record: Measurement) -> tuple[str, ...]:
@@ -176,7 +186,7 @@ def all_points(records: Sequence[Measurement]) -> Section:
                 said,
                 str(passes[0].world.ranks),
                 format_quantity(interval.mid, Unit.SECOND),
-                f"{half:.1%}",
+                interval.as_spread,
                 str(count),
                 ids,
             )
@@ -240,6 +250,7 @@ def build(records: Sequence[Measurement], tuned: TunedConfig | None, gemms: Sequ
     return Page(
         machine=machine_of(ordered),
         warning=warning_of(ordered),
+        imported=imported_of(ordered),
         verdict=tuning.verdict(tuned) if tuned is not None else None,
         sections=tuple(section for section in sections if section is not None),
     )

@@ -9,7 +9,7 @@ from mi300bench.fit.link import fit_link
 from mi300bench.fit.overlap import fit_overlap
 from mi300bench.fit.packing import Caps
 from mi300bench.fit.step import StepModel, fit_timeline
-from mi300bench.schema.config import Choice, Confirmation, TunedConfig
+from mi300bench.schema.config import Choice, Confirmation, Side, TunedConfig
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import MIB, Unit, format_bytes, format_quantity
@@ -18,6 +18,8 @@ from mi300bench_reports import figure
 from mi300bench_reports.page import Detail, Section, Table, Verdict, machine_of, params_text, passes_of
 
 BUCKET = "ddp.bucket_cap_mb"
+# A prediction this far off is a doubt about all that were not run.
+FAR_OFF = 0.25
 # So many runs share the chart of losses.
 MOST_CURVES = 6
 # So many samples of a record are printed.
@@ -36,7 +38,9 @@ def verdict(tuned: TunedConfig) -> Verdict:
     confirmed = tuned.confirmed
     if confirmed is None:
         return Verdict(
-            headline=f"Predicted for {tuned.trainer}, not confirmed" if changed else f"Keep the defaults of {tuned.trainer}",
+            headline=f"Predicted for {tuned.trainer}, not confirmed"
+            if changed
+            else f"Nothing predicted to beat {tuned.trainer}'s defaults",
             set_this=set_this or "nothing: the defaults stay",
             gain="not measured",
             certainty="No fresh runs were made: this rests on fitted curves alone.",
@@ -91,9 +95,8 @@ def decisions(tuned: TunedConfig, records: Sequence[Measurement]) -> Section:
     return Section(
         anchor="decisions",
         title="What to set and why",
-        sentences=tuple(f"Note: {doubt}" for doubt in tuned.doubts),
         table=Table(columns=("setting", "value", "", "why"), rows=tuple(rows)),
-        details=tuple(details),
+        details=(*([Detail(summary=f"Notes: {len(tuned.doubts)}", sentences=tuned.doubts)] if tuned.doubts else []), *details),
     )
 
 
@@ -209,11 +212,22 @@ def _fresh_runs(tuned: TunedConfig) -> Section | None:
         sentences=(
             "Seconds for the default's useful work in a step: what the fits said before, and what fresh interleaved runs took. "
             "A line that says what the best config lacks is an ablation: over 1 in the last ratio, that change pays.",
+            *_misses(confirmed.sides),
         ),
         chart=figure.against(points, alt="Predicted against measured step"),
         table=Table(columns=columns, rows=rows),
         evidence=confirmed.evidence,
     )
+
+
+def _misses(sides: Sequence[Side]) -> list[str]:
+    """Return a doubt where what ran took something else than the fits said: then only the order that was measured counts."""
+    worst = max(sides, key=lambda side: abs(side.predicted_s.mid / side.measured_s.mid - 1))
+    error = worst.predicted_s.mid / worst.measured_s.mid - 1
+    if abs(error) <= FAR_OFF:
+        return []
+    said = "What ran counts; what did not run is ranked by fits that miss so much."
+    return [f"Doubt: the prediction of {worst.label} is off by {error:+.0%}. {said}"]
 
 
 def scaling(records: Sequence[Measurement]) -> Section | None:

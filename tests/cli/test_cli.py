@@ -106,7 +106,6 @@ def test_every_command_and_every_option_has_help() -> None:
         (["autotune", "zaya1", "--only", "magic", "--device", "cpu"], 2, "magic"),
         (["autotune", "zaya1", "--memory-limit", "0", "--device", "cpu"], 2, "no whole positive number"),
         (["autotune", "zaya1", "--param-tolerance", "2", "--device", "cpu"], 2, "tolerance"),
-        (["gemm-sweep", "--budget", "5s", "--m", "64", "--n", "64", "--k", "64", "--device", "cpu"], 2, "no search"),
         (["explain", "none.toml"], 2, "none.toml"),
         (["export", "none.toml", "--to", "ddp"], 2, "none.toml"),
         (["query", "--store", "nowhere"], 4, "nowhere"),

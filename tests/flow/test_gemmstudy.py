@@ -35,3 +35,8 @@ def test_a_budget_gives_a_best_shape_rules_and_a_fit_and_every_try_is_a_record(t
 def test_a_grid_of_a_few_shapes_is_no_search(tmp_path) -> None:
     with pytest.raises(PlanError, match="no search"):
         study(tmp_path, axes=((16,), (16, 32), (16,)))
+
+
+def test_a_small_grid_is_measured_whole() -> None:
+    assert not gemmstudy.is_searchable(((64,), (64,), (64, 128)))
+    assert gemmstudy.is_searchable(((64, 128, 256),) * 3)

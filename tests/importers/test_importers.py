@@ -1,8 +1,10 @@
 """Sample outputs, rebuilt from the tools' own sources and documentation, with values that were worked out by hand."""
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mi300bench.errors import PlanError, RecordError
 from mi300bench.fit.link import fit_link
-from mi300bench.flow.importing import import_files, read_file
+from mi300bench.flow.importing import import_files, kind_of, read_file, record_of
 from mi300bench.flow.settings import Settings
 from mi300bench.importers.formats import FORMATS, read
-from mi300bench.importers.reading import Reading, number
+from mi300bench.importers.reading import Reading, cells, date_of, number
 from mi300bench.lint.judge import judge, worst
 from mi300bench.lint.sources import claims_of
 from mi300bench.schema.finding import Verdict
@@ -153,8 +155,32 @@ def test_what_is_imported_keeps_its_origin_feeds_a_fit_and_is_linted(tmp_path: P
 def test_the_linter_finds_nothing_wrong_with_any_sample(tmp_path: Path, name: str) -> None:
     """What a tool prints beside its times agrees with them, so that what stands out in a real file is the file's."""
     import_files([SAMPLES / name], Settings(store=tmp_path, node="n"), kind="auto", device="", is_check=False)
-    wrong = [f for f in judge(claims_of(read_records(tmp_path))) if f.verdict is Verdict.WRONG]
-    assert not wrong
+    findings = judge(claims_of(read_records(tmp_path)))
+    assert not [f for f in findings if f.verdict is Verdict.WRONG]
+    if name != "pytest_benchmark.json":  # which states times alone
+        assert [f for f in findings if f.verdict is Verdict.SOUND]
+
+
+def scaled(reading: Reading, factor: float) -> Reading:
+    """The same rows with every stated bandwidth and rate off by a factor."""
+    reading.rows = [
+        replace(row, stated={name: tuple(factor * v for v in values) for name, values in row.stated.items()})
+        for row in reading.rows
+    ]
+    return reading
+
+
+@pytest.mark.parametrize("factor", [8.0, 1000.0, 1 / 1000])
+@pytest.mark.parametrize("name", [name for name in FORMAT_OF if name not in ("rocm_smi.csv", "pytest_benchmark.json")])
+def test_the_linter_finds_figures_that_a_tool_would_print_in_another_unit(tmp_path: Path, name: str, factor: float) -> None:
+    reading, told = scaled(sample(name), factor), Settings(store=tmp_path, node="n")
+    records = [
+        record_of(row, reading, path=SAMPLES / name, run="r", settings=told, device="", began="", place=place)
+        for place, row in enumerate(reading.rows)
+    ]
+    judged = {f.claim for f in judge(claims_of(records)) if f.verdict is Verdict.WRONG}
+    good = [record for record in records if record.outcome is Outcome.OK]
+    assert len(judged) == len(good) > 0
 
 
 def test_a_wrong_answer_and_a_series_have_no_speed(tmp_path: Path) -> None:
@@ -194,3 +220,89 @@ def test_a_damaged_file_is_read_without_a_trace(name: str, kind: str, data: st.D
     middle = data.draw(st.text(max_size=40))
     reading = FORMATS[kind].read(text[:start] + middle + text[start + cut :])
     assert all(row.seconds or row.no_speed for row in reading.rows) and all(skipped.why for skipped in reading.skipped)
+
+
+def test_a_log_of_several_tests_is_read_test_by_test() -> None:
+    """Each table has the operation of the line that concludes it, and the ranks of the list above it."""
+    one = (SAMPLES / "rccl_all_reduce.txt").read_text()
+    other = one.replace("all_reduce", "all_gather")
+    other = "\n".join(line for line in other.split("\n") if not re.match(r"#\s+Rank\s+[4-7]\s", line))
+    rows = read(one + other, kind="rccl", name="x").rows
+    assert [(row.probe, row.ranks) for row in rows] == [("collective.all_reduce", 8)] * 8 + [("collective.all_gather", 4)] * 8
+
+
+def test_semicolons_part_cells_whose_commas_are_decimal() -> None:
+    assert cells("G0;1,424;12,345") == ["G0", "1.424", "12.345"] and cells('a,"1,424",b') == ["a", "1,424", "b"]
+
+
+def test_a_line_that_the_file_ends_within_is_not_believed() -> None:
+    for name in ("babelstream.csv", "babelstream.txt", "hipblaslt.txt"):
+        text = (SAMPLES / name).read_text()
+        whole = read(text.rstrip() + "\n", kind="auto", name=name)
+        last = max(row.line for row in whole.rows)
+        cut = "\n".join(text.split("\n")[:last])[:-1]
+        found = read(cut, kind="auto", name=name)
+        assert len(found.rows) == len(whole.rows) - 1 and "cut off" in found.skipped[-1].why
+
+
+def test_samples_of_telemetry_stay_aligned() -> None:
+    text = "device,GPU use (%),VRAM Total Used Memory (B)\ncard0,50,100\ncard0,N/A,200\ncard0,70,300\n"
+    (row,) = read(text, kind="rocm-smi", name="x").rows
+    assert row.stated == {"gpu_use_percent": (50.0, 70.0), "memory_used_bytes": (100.0, 300.0)}
+
+
+@pytest.mark.parametrize(
+    ("device", "tool", "kind"),
+    [("NVIDIA L40S", "rccl-tests", "cuda"), ("AMD Instinct MI308X", "BabelStream", "rocm"), ("", "hipblaslt-bench", "rocm"),
+     ("MI300X", "", "rocm"), ("H200", "", "cuda"), ("AMD EPYC 9654", "BabelStream", "cpu")],
+)  # fmt: skip
+def test_a_device_without_facts_is_still_of_its_maker(device: str, tool: str, kind: str) -> None:
+    assert kind_of(device, tool) == kind
+
+
+def test_an_import_that_was_cut_short_is_done_again_and_another_device_is_another_import(tmp_path: Path) -> None:
+    path, told = SAMPLES / "rccl_all_reduce.txt", Settings(store=tmp_path, node="n7")
+    import_files([path], told, kind="auto", device="", is_check=False)
+    (run,) = (tmp_path / "n7").glob("*.jsonl")
+    run.write_text("\n".join(run.read_text().split("\n")[:4]) + "\n")
+    (again,) = import_files([path], told, kind="auto", device="", is_check=False)
+    assert len(again.records) == 8 and not again.earlier and len(list(read_records(tmp_path))) == 8
+    (known,) = import_files([path], told, kind="auto", device="", is_check=False)
+    assert known.earlier and not known.records
+    (other,) = import_files([path], told, kind="auto", device="MI325X", is_check=False)
+    assert len(other.records) == 8
+
+
+def test_a_record_is_dated_by_the_run_and_not_by_its_import(tmp_path: Path) -> None:
+    told = Settings(store=tmp_path, node="n7")
+    import_files([SAMPLES / "mamf.txt"], told, kind="auto", device="", is_check=False)
+    import_files([SAMPLES / "babelstream.txt"], told, kind="auto", device="", began=date_of("2026-10-05"), is_check=False)
+    dates = {record.source.partition(":")[0]: record.started_at for record in read_records(tmp_path)}
+    assert dates == {"mamf-finder": "", "BabelStream": "2026-10-05T00:00:00.000+00:00"}
+
+
+def test_one_bad_file_does_not_keep_the_others_out(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_text("nothing of any tool")
+    with pytest.raises(RecordError):
+        import_files([bad, SAMPLES / "mamf.txt"], Settings(store=tmp_path / "s", node="n"), kind="auto", device="", is_check=False)
+    assert len(list(read_records(tmp_path / "s"))) == 3
+
+
+def test_halves_of_characters_in_json_are_kept_as_marks(tmp_path: Path) -> None:
+    document = {"machine_info": {"cpu": {"brand_raw": "x\ud800"}}, "benchmarks": [{"name": "a\udfff", "stats": {"median": 0.1}}]}
+    path = tmp_path / "b.json"
+    path.write_text(json.dumps(document))
+    import_files([path], Settings(store=tmp_path / "s", node="n"), kind="auto", device="", is_check=False)
+    (record,) = read_records(tmp_path / "s")
+    assert record.params["name"] == "a?" and record.device == "x?"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [("x.log.gz", "\x1f\ufffd", "unpack"), ("t.txt", "TransferBench v1.5", "OUTPUT_TO_CSV"), ("m.txt", "mamf-finder 1", "(mean)")],
+)
+def test_a_text_of_no_format_gets_a_hint_that_helps(name: str, text: str, said: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        read(text, kind="auto", name=name)
+    assert said in caught.value.hint
