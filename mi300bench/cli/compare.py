@@ -11,9 +11,10 @@ import click
 from mi300bench.cli import show
 from mi300bench.cli.options import json_option, say, store_option
 from mi300bench.errors import CheckError, PlanError, RecordError
-from mi300bench.fit.comparison import Compared, compare, moved
+from mi300bench.fit.comparison import Compared, compare
 from mi300bench.fit.outliers import odd_ones
 from mi300bench.fit.sides import ATTRIBUTES, Apart, Dated, apart, dated_changes, side_of, slow_parts, split
+from mi300bench.fit.wholes import moved
 from mi300bench.flow.comparing import chosen
 from mi300bench.schema.record import Measurement
 from mi300bench.stats import SMALLEST_EFFECT, Verdict
@@ -106,7 +107,9 @@ def _two(
                 [(r.family, r.points, r.ratio.as_ratio, r.verdict) for r in whole],
             )
         if any(row.shared != 1 for row in rows):
-            click.echo(f"what a probe's points share, where under {smallest:.0%}, is taken off each of them: the machine's drift")
+            click.echo(
+                "what a probe's points share, where the probe has not changed as a whole, is taken off them: the machine's drift"
+            )
         changed = [row for row in rows if everything or row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
         if changed:
             show.table(("verdict", "seconds", "point", "records"), [_row(row) for row in changed[: None if everything else SHOWN]])

@@ -2,67 +2,44 @@
 
 A point is the median of its processes, in logarithms of seconds. Two runs of a machine differ by more than the processes of one do:
 by how much is seen in earlier runs of either side, or else in how the points of a probe scatter around what most of them moved by.
-What all points of a probe share, where that is too small to count, is a drift of the machine and not a point's: it is taken off.
-Scatter cannot tell noise from changes of many sizes, so each probe is judged as a whole as well, by the median of its points.
+What all points of a probe share is a drift of the machine, unless the probe as a whole is seen to have changed: it is taken off
+each of them. Scatter cannot tell noise from changes of many sizes, so each probe is judged as a whole as well (`fit.wholes`).
 Of what is called changed, one in twenty may be a false alarm (Benjamini and Hochberg 1995), and it is over 3 %.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
+from mi300bench.fit.medians import Medians, Side, families
 from mi300bench.fit.noise import (
+    CONFIDENCE,
     FEWEST_FOR_SCATTER,
     LEAST_DEVIATION,
     MAD_EFFICIENCY,
     MAD_TO_DEVIATION,
+    MEDIAN_OF_FEW,
     Estimate,
     deviation_around_median,
     moderated,
     shared,
     variance_of,
 )
+from mi300bench.fit.wholes import whole
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
 
-# Intervals, and the share of false ones among all that are called changed.
-CONFIDENCE, FALSE_SHARE = 0.99, 0.05
-# By how much the variance of a median is over that of a mean: of three or more normal values, and of very many.
-MEDIAN_OF_FEW, MEDIAN_OF_MANY = 1.35, 1.57
+# The share of false ones among all that are called changed.
+FALSE_SHARE = 0.05
+CHANGED = (Verdict.FASTER, Verdict.SLOWER)
 # What processes tell about the noise between runs counts as this many degrees of freedom: by simulation, where runs differ by up to
 # six times what processes do, and 5 % in one of eight quiet points must still be found (tests/fit/test_comparison.py).
 AS_GOOD_AS = 1.5
-# Fewer points than this are not a probe as a whole.
-FEWEST_OF_FAMILY = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Medians:
-    """A point on one side: seconds of its processes in the newest run, and the median of each run before, by run, oldest first."""
-
-    label: str
-    family: str
-    seconds: tuple[float, ...]
-    evidence: tuple[str, ...]
-    run: str = ""
-    earlier: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def middle(self) -> float:
-        """Return the logarithm of the median over processes: one that was disturbed must not move it."""
-        return math.log(float(np.median(self.seconds)))
-
-    @property
-    def by_run(self) -> dict[str, float]:
-        """Return the logarithm of each run's median, the newest last."""
-        return {run: math.log(seconds) for run, seconds in self.earlier.items()} | {self.run: self.middle}
-
-
-# Points by their keys.
-Side = Mapping[str, Medians]
+# One process tells nothing of its own point, and points of one probe scatter with more outliers than normal values have.
+OF_ONE_PROCESS = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,24 +60,6 @@ class Compared:
     second: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
-    """A probe as a whole: what the median of its points moved by."""
-
-    family: str
-    ratio: Interval
-    verdict: Verdict
-    points: int
-
-
-def families(keys: Sequence[str], side: Side) -> dict[str, list[str]]:
-    """Return points by family, in order."""
-    found: dict[str, list[str]] = {}
-    for key in keys:
-        found.setdefault(side[key].family, []).append(key)
-    return found
-
-
 def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> list[Compared]:
     """Return every point that both sides have, the largest slow-down first."""
     from scipy.stats import false_discovery_control, t
@@ -109,8 +68,11 @@ def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> 
     chances: list[float] = []
     for family, keys in families([key for key in first if key in second], first).items():
         moves = {key: second[key].middle - first[key].middle for key in keys}
-        between = _between_runs([[side[key] for key in keys] for side in (first, second)]) or _scatter(list(moves.values()))
-        drift = _drift(list(moves.values()), smallest)
+        points = [[side[key] for key in keys] for side in (first, second)]
+        between = _between_runs(points) or _scatter(list(moves.values()))
+        if any(len(point.seconds) < 2 for side in points for point in side):
+            between = replace(between, freedom=min(between.freedom, OF_ONE_PROCESS))
+        drift = _drift(family, points[0], points[1], smallest)
         common = shared([variance_of(np.log(side[key].seconds)) for side in (first, second) for key in keys])  # type: ignore[arg-type]
         for key in keys:
             one, other, move = first[key], second[key], moves[key] - drift
@@ -136,29 +98,9 @@ def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> 
         return []
     corrected = false_discovery_control(chances)
     rows = [
-        replace(row, verdict=Verdict.CANNOT_TELL)
-        if row.verdict in (Verdict.SLOWER, Verdict.FASTER) and chance > FALSE_SHARE
-        else row
+        replace(row, verdict=Verdict.CANNOT_TELL) if row.verdict in CHANGED and chance > FALSE_SHARE else row
         for row, chance in zip(rows, corrected, strict=True)
     ]
-    return sorted(rows, key=lambda row: -row.ratio.mid)
-
-
-def moved(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> list[Moved]:
-    """Return what each probe moved by as a whole, the largest slow-down first."""
-    from scipy.stats import t
-
-    rows = []
-    for family, keys in families([key for key in first if key in second], first).items():
-        if len(keys) < FEWEST_OF_FAMILY:
-            continue
-        moves = [second[key].middle - first[key].middle for key in keys]
-        middle, scatter = float(np.median(moves)), max(deviation_around_median(moves), LEAST_DEVIATION)
-        reach = (
-            float(t.ppf((1 + CONFIDENCE) / 2, MAD_EFFICIENCY * (len(keys) - 1))) * scatter * math.sqrt(MEDIAN_OF_MANY / len(keys))
-        )
-        ratio = Interval(low=math.exp(middle - reach), mid=math.exp(middle), high=math.exp(middle + reach))
-        rows.append(Moved(family=family, ratio=ratio, verdict=verdict_of(ratio, smallest), points=len(keys)))
     return sorted(rows, key=lambda row: -row.ratio.mid)
 
 
@@ -178,16 +120,16 @@ def _error(one: Medians, other: Medians, common: Estimate, between: Estimate) ->
     return replace(chosen, variance=max(chosen.variance, LEAST_DEVIATION**2))
 
 
-def _drift(moves: Sequence[float], smallest: float) -> float:
-    """Return what the points of a probe moved by together; 0 where that is enough to count, or where they are few."""
-    if len(moves) < FEWEST_FOR_SCATTER:
+def _drift(family: str, first: Sequence[Medians], second: Sequence[Medians], smallest: float) -> float:
+    """Return what the points of a probe moved by together; 0 where all of them have changed, or where they are few."""
+    if len(first) < FEWEST_FOR_SCATTER:
         return 0.0
-    middle = float(np.median(moves))
-    return middle if abs(middle) < math.log1p(smallest) else 0.0
+    together = whole(family, first, second, smallest=smallest)
+    return 0.0 if together.verdict in CHANGED else math.log(together.ratio.mid)
 
 
 def _between_runs(sides: Sequence[Sequence[Medians]]) -> Estimate | None:
-    """Return the variance of a move between two runs of one machine, from the runs that came before; None where they are few."""
+    """Return the variance of a point's own move between two runs of one machine, from the runs that came before; None without."""
     differences: list[float] = []
     for side in sides:
         steps: dict[tuple[str, str], list[float]] = {}
@@ -195,7 +137,7 @@ def _between_runs(sides: Sequence[Sequence[Medians]]) -> Estimate | None:
             for (before, one), (after, other) in pairwise(point.by_run.items()):
                 steps.setdefault((before, after), []).append(other - one)
         for moves in steps.values():
-            drift = _drift(moves, SMALLEST_EFFECT)
+            drift = float(np.median(moves)) if len(moves) >= FEWEST_FOR_SCATTER else 0.0
             differences += [abs(move - drift) for move in moves]
     if len(differences) < FEWEST_FOR_SCATTER:
         return None

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mi300bench.fit.comparison import CONFIDENCE, Side
-from mi300bench.fit.noise import LEAST_DEVIATION, MAD_EFFICIENCY, MAD_TO_DEVIATION, Estimate, moderated
+from mi300bench.fit.medians import Side
+from mi300bench.fit.noise import CONFIDENCE, LEAST_DEVIATION, MAD_EFFICIENCY, MAD_TO_DEVIATION, Estimate, moderated
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
 

@@ -11,11 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Of intervals.
+CONFIDENCE = 0.99
 # Medians of seconds differ by this much by the clock alone.
 LEAST_DEVIATION = 0.002
 MAD_TO_DEVIATION = 1.4826
 # A deviation from absolute distances to the median is known as well as one from this share of the values by their squares.
 MAD_EFFICIENCY = 0.37
+# By how much the variance of a median is over that of a mean: of three or more normal values, and of very many.
+MEDIAN_OF_FEW, MEDIAN_OF_MANY = 1.35, 1.57
 # Below so many values their scatter is not taken for a deviation.
 FEWEST_FOR_SCATTER = 8
 # So few variances cannot show how alike they are.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mi300bench.fit.comparison import CONFIDENCE, Side
-from mi300bench.fit.noise import LEAST_DEVIATION, Estimate, moderated, shared, variance_of
+from mi300bench.fit.medians import Side
+from mi300bench.fit.noise import CONFIDENCE, LEAST_DEVIATION, Estimate, moderated, shared, variance_of
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT
 
@@ -30,11 +30,13 @@ class Standing:
 
 
 def standings(logs: Sequence[float], *, noise: float = LEAST_DEVIATION, both_ways: bool = False) -> list[Standing]:
-    """Return how each of three or more values, logarithms of seconds, stands to the others.
+    """Return how each of three or more values, logarithms of seconds, stands to the others; of fewer nothing.
 
     Only larger ones are odd unless `both_ways`. `noise` is the deviation of one value by its measurement alone.
     """
     values = [float(value) for value in logs]
+    if len(values) < 3:
+        return []
     odd = _odd(values, noise, both_ways=both_ways)
     rows = []
     for place, value in enumerate(values):
@@ -50,8 +52,6 @@ def _odd(values: Sequence[float], noise: float, *, both_ways: bool) -> set[int]:
     from scipy.stats import t
 
     left, order, last = list(range(len(values))), [], 0
-    if len(values) < 3:
-        return set()
     for number in range(max(1, len(values) // 4)):
         found = []
         for place in left:

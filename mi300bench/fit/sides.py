@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mi300bench import stats
-from mi300bench.fit.comparison import Medians, Side
 from mi300bench.fit.history import find_change, histories, noise_between
+from mi300bench.fit.medians import Medians, Side
 from mi300bench.fit.noise import shared
 from mi300bench.fit.outliers import Standing, standings
 from mi300bench.schema.comparable import identity

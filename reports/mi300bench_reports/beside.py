@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from mi300bench.fit.comparison import compare, moved
+from mi300bench.fit.comparison import compare
 from mi300bench.fit.outliers import Odd, odd_ones
 from mi300bench.fit.sides import began, dated_changes, side_of, slow_parts, split
+from mi300bench.fit.wholes import moved
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.stats import Verdict
 

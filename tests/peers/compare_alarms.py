@@ -14,7 +14,8 @@ import tempfile
 from pathlib import Path
 
 from mi300bench import stats
-from mi300bench.fit.comparison import Side, compare
+from mi300bench.fit.comparison import compare
+from mi300bench.fit.medians import Side
 from mi300bench.fit.sides import side_of
 from mi300bench.flow import plans
 from mi300bench.flow.measure import measure
