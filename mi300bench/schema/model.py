@@ -4,6 +4,9 @@ from dataclasses import dataclass, field
 
 from mi300bench.schema.doubt import Doubt
 
+# A value of which half the interval is nearly as large as itself is not known.
+KNOWN = 0.9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
@@ -24,9 +27,9 @@ class Interval:
 
     @property
     def as_spread(self) -> str:
-        """Return half the width over the middle as words; where that is more than the value itself, it is not known."""
+        """Return half the width over the middle as words; where that is nearly the value itself, it is not known."""
         half = (self.high - self.low) / 2 / self.mid if self.mid else 1.0
-        return f"{half:.1%}" if half < 1 else "unknown"
+        return f"{half:.1%}" if half < KNOWN else "unknown"
 
     def overlaps(self, other: "Interval") -> bool:
         """Return whether both could be the same value."""

@@ -250,7 +250,7 @@ def timeline(ready: Sequence[tuple[float, float]], backward_s: float, packings: 
         axes.remove()
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 0.6 + len(packings)])
         above.step([t for t, _ in ready], [mib for _, mib in ready], where="post", color=COLOURS[0])
-        above.set_ylabel("gradients ready, MiB")
+        above.set_ylabel("ready, MiB")
         for row, packing in enumerate(packings):
             for index, (size, start, end) in enumerate(packing.spans):
                 shade = 0.85 if index % 2 == 0 else 0.5

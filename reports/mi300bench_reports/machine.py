@@ -261,6 +261,7 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
         lines: list[figure.Line] = []
         rows: list[tuple[str, ...]] = []
         evidence: list[str] = []
+        doubts: list[str] = []
         ranges: list[tuple[float, float, float]] = []
         for op in physics.COLLECTIVES:
             group = [p for p in points if p[0].world.ranks == ranks and p[0].probe == f"{prefix}.{op}"]
@@ -279,6 +280,10 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
                  format_bytes(link.kink_bytes) if link.kink_bytes else "none", f"{link.typical_error:.1%}")
             )  # fmt: skip
             evidence += link.evidence
+            if link.typical_error > USEFUL_ERROR:
+                doubts.append(
+                    f"Doubt: {op}'s line is off by {link.typical_error:.0%} for sizes left out of it: more sizes are needed."
+                )
             ranges += _published_range(group, op, ranks, factor)
         if not lines:
             continue
@@ -295,6 +300,7 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
                     f"{'one process' if is_jax else 'started by ' + str(first.conditions.get('launcher', 'unknown'))}. "
                     "algbw = size / time; busbw = algbw x factor of the operation (all_reduce 2(n-1)/n, all_gather, "
                     "reduce_scatter and all_to_all (n-1)/n, others 1). At the knee latency and transfer take equally long.",
+                    *doubts,
                 ),
                 chart=figure.curves(
                     lines,

@@ -18,6 +18,8 @@ from mi300bench_reports import figure
 from mi300bench_reports.page import Detail, Section, Table, Verdict, machine_of, params_text, passes_of
 
 BUCKET = "ddp.bucket_cap_mb"
+# What the side that everything is held against is called.
+DEFAULT = "default"
 # A prediction this far off is a doubt about all that were not run.
 FAR_OFF = 0.25
 # So many runs share the chart of losses.
@@ -194,8 +196,8 @@ def _fresh_runs(tuned: TunedConfig) -> Section | None:
             _range(side.predicted_s),
             _range(side.measured_s),
             f"{side.predicted_s.mid / side.measured_s.mid - 1:+.1%}",
-            side.ratio.as_ratio,
-            side.verdict,
+            side.ratio.as_ratio if side.ratio.low < side.ratio.high else "",
+            side.verdict if side.label != DEFAULT else "",
             "" if side.over_best is None else side.over_best.as_ratio,
             " ".join(side.evidence),
         )
