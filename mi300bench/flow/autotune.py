@@ -5,15 +5,17 @@ Under half of the time goes to measuring, the rest to fresh runs that confirm th
 """
 
 import itertools
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mi300bench.errors import PlanError
 from mi300bench.fit.step import LANES
 from mi300bench.flow import evidence, meshpoints, meshtuning, plans, trainers
 from mi300bench.flow.gemmstudy import random_shapes
 from mi300bench.flow.job import Job
-from mi300bench.flow.measure import measure, only_ok
+from mi300bench.flow.measure import Measured, measure, only_ok
 from mi300bench.flow.meshjob import MeshJob
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.tuned import Tuned
@@ -25,6 +27,8 @@ from mi300bench.units import GIB, MIB
 
 # Shares of a budget: measuring until here, confirming until there; the rest is for writing.
 MEASURE_UNTIL, CONFIRM_UNTIL = 0.45, 0.96
+# A budget that is proposed is by so much larger than what was seen asks for.
+SPARE_BUDGET = 1.2
 # Below this budget a point is measured in one process, and says so.
 ONE_PASS_BELOW_S = 900.0
 
@@ -140,6 +144,18 @@ def probing(job: Job | MeshJob, points: Sequence[Point], passes: int) -> Plan:
     return plans.plan(f"What does this machine do, as {job.trainer} {job.config.preset} needs it?", points, passes=passes)
 
 
+def require_basis(measured: Measured, wanted: int, *, seconds: float, budget_s: float) -> None:
+    """Raise where nothing came out, or where the budget ended before all was measured that every choice rests on."""
+    good = only_ok(measured, what="autotune")
+    left = measured.tally.left_out
+    if left:
+        enough = math.ceil(SPARE_BUDGET * seconds * wanted / len(good) / MEASURE_UNTIL / 10) * 10
+        raise PlanError(
+            f"a budget of {budget_s:g} s ends before what every choice rests on is measured: {left} of {wanted} are left",
+            hint=f"--budget {enough}s or more on this machine; what was measured is kept in {measured.path}",
+        )
+
+
 def autotune(job: Job | MeshJob, settings: Settings, *, budget_s: float, passes: int | None) -> Tuned:
     """Measure, tune, confirm. Every record is in the store when this returns, or when it does not.
 
@@ -157,7 +173,7 @@ def autotune(job: Job | MeshJob, settings: Settings, *, budget_s: float, passes:
         failures += measured.tally.reasons
         records += [record for record in measured.records if record.outcome is Outcome.OK]
         if number == 0:
-            only_ok(measured, what="autotune")
+            require_basis(measured, len(points) * passes, seconds=time.monotonic() - start, budget_s=budget_s)
     for reason in failures:
         settings.say(f"failed: {reason}")
     settings.say(f"measured {len(records)} points in {time.monotonic() - start:.0f} s; searching")

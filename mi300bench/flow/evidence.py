@@ -148,6 +148,12 @@ def _products(records: Sequence[Measurement], job: Job) -> GemmModel | None:
     return fit_gemm(points) if len(shapes) >= FEWEST_SHAPES else None
 
 
+def environment_of(record: Measurement) -> dict[str, str]:
+    """Return the variables under which a record was measured, as far as it tells them."""
+    told = str(record.conditions.get("environment", "")).split()
+    return dict(part.split("=", 1) for part in told if "=" in part)
+
+
 def doubts(records: Iterable[Measurement], identities: Iterable[str]) -> tuple[str, ...]:
     """Return the doubts of the records with these ids: one sentence a kind, and how many records share the kind."""
     wanted = set(identities)

@@ -156,6 +156,7 @@ def _config(
         device=first.device,
         device_kind=job.world.device,
         ranks=job.devices,
+        environment=evidence.environment_of(first),
         origin=str(Origin.EMULATED) if job.is_virtual else str(first.origin),
         source=f"{job.devices} {VIRTUAL}" if job.is_virtual else first.source,
         made_by="mi300bench " + " ".join(sys.argv[1:]),

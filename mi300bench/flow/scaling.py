@@ -23,7 +23,7 @@ def scaling_plan(trainer: str, preset: str, worlds: Sequence[World], *, batch: i
     points: list[Point] = []
     for world in worlds:
         most = max(w.ranks for w in worlds)
-        whole = (batch or config.data.batch) * (1 if is_strong else world.ranks)
+        whole = (batch if batch is not None else config.data.batch) * (1 if is_strong else world.ranks)
         if is_strong and whole % most:
             raise PlanError(f"{whole} sequences do not divide among {most} devices", hint=f"--batch {most}")
         keys = {"mesh.dp": 1, "mesh.fsdp": world.ranks, "mesh.mp": 1}

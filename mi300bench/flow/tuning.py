@@ -247,7 +247,7 @@ def _config(
         device=first.device,
         device_kind=job.world.device,
         ranks=world.ranks,
-        environment=dict(part.split("=", 1) for part in str(first.conditions.get("environment", "")).split() if "=" in part),
+        environment=evidence.environment_of(first),
         origin=str(first.origin),
         source=first.source,
         made_by="mi300bench " + " ".join(sys.argv[1:]),

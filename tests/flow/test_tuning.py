@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from mi300bench.errors import PlanError, RecordError
 from mi300bench.flow import confirming, fitting, trainers, tuning
-from mi300bench.flow.autotune import needed_points
+from mi300bench.flow.autotune import needed_points, require_basis
 from mi300bench.flow.confirming import affordable
 from mi300bench.flow.job import Job
+from mi300bench.flow.measure import Measured
 from mi300bench.flow.settings import Settings
 from mi300bench.flow.tuning import search, space_of, step_point, tune, wanted_values
+from mi300bench.runner.session import Tally
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.record import Work, World
 from mi300bench.units import MIB
@@ -282,3 +284,13 @@ def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> N
     assert tuned.choices["ddp.bucket_cap_mb"].evidence
     text = (tmp_path / "report.html").read_text()
     assert "<h1>n1:" in text and "How to reproduce" in text and "Predicted against measured" in text
+
+
+def test_a_budget_that_is_too_short_says_which_one_is_enough(make_record, tmp_path: Path) -> None:
+    """Nine points are what every choice rests on; three of them came out in 10 s, of which measuring may take 0.45."""
+    records = tuple(make_record(id=f"r{i}") for i in range(3))
+    measured = Measured(run="r", path=tmp_path / "r.jsonl", records=records, tally=Tally(ok=3, left_out=6))
+    with pytest.raises(PlanError, match="6 of 9 are left") as caught:
+        require_basis(measured, 9, seconds=10.0, budget_s=22.0)
+    assert "--budget 80s" in caught.value.hint and "r.jsonl" in caught.value.hint
+    require_basis(replace(measured, tally=Tally(ok=3)), 9, seconds=10.0, budget_s=22.0)

@@ -25,7 +25,7 @@ question = "What survives {{kills}} kills?"
 name = "memory.copy"
 axes.bytes = [{", ".join(str(4096 * (i + 1)) for i in range(POINTS))}]
 params = {{{{ dtype = "float32", variant = "op" }}}}
-stop = {{{{ max_seconds = 0.5, relative_ci = 0.0, warmup_seconds = 0.05 }}}}
+stop = {{{{ max_seconds = {{seconds:g}}, relative_ci = 0.0, warmup_seconds = 0.05 }}}}
 """
 
 
@@ -66,7 +66,7 @@ def kill_at_random(session: "subprocess.Popen[bytes]", kills: int) -> int:
 
 def study(folder: Path, kills: int) -> tuple[int, list[Measurement], int, int]:
     """Return kills done, the records of the killed sweep, how many the resumed one added, and its exit status."""
-    (folder / "kills.toml").write_text(SWEEP.format(kills=kills))
+    (folder / "kills.toml").write_text(SWEEP.format(kills=kills, seconds=0.25 + 0.025 * kills))
     session = subprocess.Popen(command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     done = kill_at_random(session, kills)
     session.wait(timeout=600)

@@ -25,6 +25,12 @@ def train(folder: Path, *more: str) -> dict:
     return json.loads(answer.stdout.strip().splitlines()[-1])
 
 
+@pytest.fixture(scope="module")
+def six(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """The record of six steps on one device, which other ways to run them are held against."""
+    return train(tmp_path_factory.mktemp("six"), "--steps", "6")
+
+
 def until(folder: Path, line: str, number: signal.Signals, *more: str) -> int:
     """Start a run and send it a signal when it prints `line`; return its exit status."""
     run = subprocess.Popen(command(*more), cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=ONE_DEVICE)
@@ -57,11 +63,10 @@ def test_a_killed_and_an_interrupted_run_go_on_as_if_nothing_had_happened(tmp_pa
     assert resumed["series"]["held_out_loss"] == whole["series"]["held_out_loss"]
 
 
-def test_it_goes_on_on_another_mesh_and_says_that_devices_are_emulated(tmp_path: Path) -> None:
-    whole = train(tmp_path, "--steps", "6")
+def test_it_goes_on_on_another_mesh_and_says_that_devices_are_emulated(tmp_path: Path, six: dict) -> None:
     until(tmp_path, "step     3", signal.SIGTERM, "--steps", "6", "--checkpoint", "run")
     resumed = train(tmp_path, "--steps", "6", "--checkpoint", "run", "--resume", "--set", "mesh.fsdp=2", "--set", "mesh.mp=2")
-    assert resumed["series"]["loss"] == pytest.approx(whole["series"]["loss"], abs=1e-4)
+    assert resumed["series"]["loss"] == pytest.approx(six["series"]["loss"], abs=1e-4)
     assert resumed["origin"] == "emulated" and "4 virtual devices" in resumed["source"]
 
 
@@ -102,13 +107,12 @@ def together(folder: Path, *more: str) -> list[subprocess.Popen[str]]:
     return runs
 
 
-def test_two_processes_train_as_one_and_the_first_alone_keeps_the_record(tmp_path: Path) -> None:
-    whole = train(tmp_path, "--steps", "6", "--store", "whole")
+def test_two_processes_train_as_one_and_the_first_alone_keeps_the_record(tmp_path: Path, six: dict) -> None:
     runs = together(tmp_path, "--steps", "6", "--store", "shared")
     answers = [run.communicate(timeout=240) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], answers
     record = json.loads(answers[0][0].strip().splitlines()[-1])
-    assert record["series"]["loss"] == pytest.approx(whole["series"]["loss"], rel=1e-5) and record["origin"] == "measured"
+    assert record["series"]["loss"] == pytest.approx(six["series"]["loss"], rel=1e-5) and record["origin"] == "measured"
     assert "probe" not in answers[1][0] and "step     1" not in answers[1][1]
     assert len(list((tmp_path / "shared").rglob("*.jsonl"))) == 1
 

@@ -127,6 +127,8 @@ def main(
     fresh = start_state(config)
     saved = checkpoint.load(folder, config, fresh, text=corpus.digest) if folder and resume else None
     if saved is None:
+        if resume:
+            talk(f"no checkpoint in {folder}: a new run begins")
         saved = Saved(state=fresh, cursor=Cursor(), losses=[], seconds=[], series={"live_bytes": [], "busy": []})
     else:
         talk(f"resumed after {len(saved.losses)} steps from {folder}")

@@ -82,6 +82,8 @@ def main(
     stepper = step.stepper(config, zaya, communicate=place.ranks > 1)
     first, seconds, losses = checkpoint.load(folder, stepper, ranks=place.ranks) if folder and resume else (0, [], [])
     require_same_start(first, place, folder)
+    if resume and not first:
+        talk(f"no checkpoint in {folder}: a new run begins")
     if first:
         talk(f"resumed after {first} steps from {folder}")
 
