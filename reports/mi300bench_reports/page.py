@@ -13,6 +13,8 @@ from mi300bench.units import Unit, format_quantity
 
 # A page holds so many points; a store may hold more.
 MOST_POINTS = 2000
+# Where in a log a record stands is no condition of it.
+PLACES = ("line", "entry")
 # A heading names so many machines.
 MOST_NAMED = 2
 
@@ -155,7 +157,7 @@ def conditions(records: Sequence[Measurement]) -> Section:
     values: dict[str, Counter[str]] = {}
     for record in records:
         for name, value in {**record.conditions, "threads and ranks": _world(record)}.items():
-            if value not in (None, ""):
+            if value not in (None, "") and name not in PLACES:
                 values.setdefault(name, Counter())[str(value)] += 1
     rows = []
     for name in sorted(values):

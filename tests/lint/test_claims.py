@@ -189,6 +189,19 @@ def test_fewer_ranks_have_fewer_links(make_record) -> None:
     assert verdict(380e9, 16, "a,b") is SOUND and verdict(440e9, 16, "a,b") is WRONG
 
 
+def test_a_part_of_a_device_has_no_whole_one_s_peak(make_record) -> None:
+    """One of eight partitions of an MI300X has 38 of its 304 units."""
+
+    def verdict(units: int) -> Verdict:
+        record = make_record(
+            "gemm", device="AMD Instinct MI300X", params={"m": 1, "n": 1, "k": 1, "dtype": "bfloat16"}, samples=(1e-3,) * 3,
+            work=Work(flop=3e12), conditions={"device_arch": "gfx942", "compute_units": units},
+        )  # fmt: skip
+        return worst(judge(claims_of([record])))
+
+    assert verdict(304) is WRONG and verdict(38) is NOT_JUDGED
+
+
 def test_a_ratio_is_that_of_the_side_it_names() -> None:
     interval = Interval(low=0.9, mid=0.9, high=0.9)
     seconds = Interval(low=1.0, mid=1.0, high=1.0)

@@ -3,14 +3,15 @@
     python -m tests.peers.compare_alarms [--points 200] [--trials 10]
 
 False alarms: 200 small products, measured twice, three processes each. Planted: eight large products, of which one, drawn by seed,
-is measured again while its process may have a share of a core (`tests.peers.slowed`); the others as before. Needs root and the
-machine to itself.
+has a share of a core (`tests.peers.slowed`) while it is measured among the others. Needs root and the machine to itself.
 """
 
 import argparse
+import os
 import random
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from mi300bench import stats
@@ -24,7 +25,8 @@ from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import World
 from mi300bench.stats import Verdict
 
-from tests.peers.slowed import calibrated, quota
+from tests.peers.slowed import Group, calibrated, group
+from tests.runner.kills import worker_of
 
 ALONE = World(device="cpu", ranks=1, threads=1)
 QUICK = Stop(relative_ci=0.02, min_samples=7, max_seconds=0.1, warmup_seconds=0.02, min_warmup_calls=1)
@@ -36,6 +38,32 @@ def side(points: list[Point], store: Path) -> Side:
     """Measure points in three processes each."""
     plan = plans.plan("alarms", points, passes=3)
     return side_of(measure(plan, Settings(store=store, node="here", passes=3)).records)
+
+
+def with_one_slowed(points: list[Point], store: Path, place: int, share: float) -> Side:
+    """Measure points as `side` does, the one at `place` with a share of a core: held from the record before it to its own."""
+    done = threading.Event()
+    earlier = set(store.rglob("*.jsonl"))
+
+    def watch(own: Group) -> None:
+        is_held = False
+        while not done.wait(0.01):
+            new = next(iter(set(store.rglob("*.jsonl")) - earlier), None)
+            taken = new.read_bytes().count(b'"probe"') if new else -1
+            if (wanted := taken >= 0 and taken % len(points) == place) != is_held:
+                if worker := worker_of(os.getpid()):  # the worker alone: what watches it must not take of its share
+                    own.add(worker)
+                own.hold(share if wanted else None)
+                is_held = wanted
+
+    with group() as own:
+        watcher = threading.Thread(target=watch, args=(own,))
+        watcher.start()
+        try:
+            return side(points, store)
+        finally:
+            done.set()
+            watcher.join()
 
 
 def typical(point: Point, store: Path) -> float:
@@ -73,12 +101,8 @@ def main() -> int:
         base, found = side(large, store), 0
         for trial in range(options.trials):
             place = draw.randrange(len(large))
-            after = dict(side([p for i, p in enumerate(large) if i != place], store))
-            with quota(share):
-                planted = side([large[place]], store)
-            after |= planted
-            (slow,) = planted
-            rows = compare(base, after)
+            rows = compare(base, with_one_slowed(large, store, place, share))
+            slow = list(base)[place]
             first = rows[0]
             hit = first.verdict is Verdict.SLOWER and first.key == slow
             found += hit

@@ -3,6 +3,7 @@
 Needs root and a kernel with the cpu controller (version 1 or 2). What is slowed must outlast the quota's period many times.
 """
 
+import contextlib
 import math
 import os
 import statistics
@@ -15,24 +16,50 @@ TRIED = (0.98, 0.94, 0.90)
 VERSION_1, VERSION_2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
 
+class Group:
+    """A group of processes of which each may have a share of a core, as long as one is set."""
+
+    def __init__(self, folder: Path, *, is_version_1: bool) -> None:
+        self.folder, self.is_version_1 = folder, is_version_1
+
+    def add(self, process: int) -> None:
+        """Put a process into the group; what it starts from then on is in it too."""
+        (self.folder / "cgroup.procs").write_text(str(process))
+
+    def hold(self, share: float | None) -> None:
+        """Let the group have a share of a core from now on; None lets it go."""
+        allowed = None if share is None else round(share * PERIOD_US)
+        if self.is_version_1:
+            (self.folder / "cpu.cfs_quota_us").write_text(str(-1 if allowed is None else allowed))
+        else:
+            (self.folder / "cpu.max").write_text(f"{'max' if allowed is None else allowed} {PERIOD_US}")
+
+
+@contextmanager
+def group() -> Iterator[Group]:
+    """Make a group, empty and not held yet; undone at the end."""
+    is_version_1 = (VERSION_1 / "cgroup.procs").exists()
+    root = VERSION_1 if is_version_1 else VERSION_2
+    folder = root / f"mi300bench-{os.getpid()}"
+    folder.mkdir()
+    try:
+        if is_version_1:
+            (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        yield Group(folder, is_version_1=is_version_1)
+    finally:
+        for process in (folder / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                (root / "cgroup.procs").write_text(process)
+        folder.rmdir()
+
+
 @contextmanager
 def quota(share: float) -> Iterator[None]:
     """Let this process and what it starts have a share of a core; undone at the end."""
-    allowed = round(share * PERIOD_US)
-    root = VERSION_1 if (VERSION_1 / "cgroup.procs").exists() else VERSION_2
-    group = root / f"mi300bench-{os.getpid()}"
-    group.mkdir()
-    try:
-        if root == VERSION_1:
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (group / "cpu.cfs_quota_us").write_text(str(allowed))
-        else:
-            (group / "cpu.max").write_text(f"{allowed} {PERIOD_US}")
-        (group / "cgroup.procs").write_text(str(os.getpid()))
+    with group() as own:
+        own.add(os.getpid())
+        own.hold(share)
         yield
-    finally:
-        (root / "cgroup.procs").write_text(str(os.getpid()))
-        group.rmdir()
 
 
 def calibrated(wanted: float, seconds: Callable[[], float], *, rounds: int = 6) -> tuple[float, float]:
