@@ -46,13 +46,16 @@ def with_one_slowed(points: list[Point], store: Path, place: int, share: float) 
     earlier = set(store.rglob("*.jsonl"))
 
     def watch(own: Group) -> None:
-        is_held = False
+        is_held, added = False, set[int]()
         while not done.wait(0.01):
             new = next(iter(set(store.rglob("*.jsonl")) - earlier), None)
             taken = new.read_bytes().count(b'"probe"') if new else -1
-            if (wanted := taken >= 0 and taken % len(points) == place) != is_held:
-                if worker := worker_of(os.getpid()):  # the worker alone: what watches it must not take of its share
-                    own.add(worker)
+            wanted = taken >= 0 and taken % len(points) == place
+            worker = worker_of(os.getpid()) if wanted else None
+            if worker is not None and worker not in added:  # each pass has its own; what watches it must not take of its share
+                added.add(worker)
+                own.add(worker)
+            if wanted != is_held:
                 own.hold(share if wanted else None)
                 is_held = wanted
 
