@@ -124,9 +124,14 @@ def settings_of(tuned: TunedConfig) -> Settings:
             warmup_steps=c["optimizer"]["warmup_steps"],
             clip=c["optimizer"]["clip"],
         )
-    except (KeyError, TypeError) as cause:
+    except KeyError as cause:
         raise PlanError(
-            f"the config of {tuned.trainer} cannot be exported: {cause}", hint=f"tune it: mi300bench tune {tuned.trainer}"
+            f"the config of {tuned.trainer} has no {cause} to export", hint=f"tune it: mi300bench tune {tuned.trainer}"
+        ) from cause
+    except TypeError as cause:
+        raise PlanError(
+            f"the config of {tuned.trainer} has no table where one should be: {cause}",
+            hint=f"tune it: mi300bench tune {tuned.trainer}",
         ) from cause
 
 

@@ -81,7 +81,12 @@ def mesh_settings_of(tuned: TunedConfig) -> MeshSettings:
             memory_fraction=launch["memory_fraction"],
             combine_bytes=launch["combine_bytes"],
         )
-    except (KeyError, TypeError) as cause:
+    except KeyError as cause:
         raise PlanError(
-            f"the config of {tuned.trainer} cannot be exported: {cause}", hint=f"tune it: mi300bench tune {tuned.trainer}"
+            f"the config of {tuned.trainer} has no {cause} to export", hint=f"tune it: mi300bench tune {tuned.trainer}"
+        ) from cause
+    except TypeError as cause:
+        raise PlanError(
+            f"the config of {tuned.trainer} has no table where one should be: {cause}",
+            hint=f"tune it: mi300bench tune {tuned.trainer}",
         ) from cause

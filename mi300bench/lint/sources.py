@@ -47,9 +47,7 @@ def _tells(value: Figure) -> bool:
 def _device(record: Measurement) -> DeviceFacts | None:
     """Return the facts of a record's device: not of a part of it, nor of another with its name."""
     told = record.conditions
-    return find_device(
-        record.device, arch=str(told.get("device_arch", "")), compute_units=int(str(told.get("compute_units") or 0))
-    )
+    return find_device(record.device, arch=str(told.get("device_arch", "")), compute_units=int(str(told.get("compute_units") or 0)))
 
 
 def _claim(record: Measurement, figures: dict[str, Figure]) -> Claim | None:
