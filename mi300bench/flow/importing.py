@@ -144,7 +144,8 @@ def import_files(
                 done.append(_store(path, reading, settings, kind=kind, device=device, began=began))
         except (PlanError, RecordError) as cause:
             failed.append(cause)
-            settings.say(f"{cause}")
+            if len(paths) > 1:  # the only one is told when it is raised
+                settings.say(f"{cause}")
     if failed and len(paths) > 1:
         settings.say(f"{len(failed)} of {len(paths)} files were not read, {len(done)} were")
     if failed:
