@@ -72,6 +72,8 @@ def gemm_flop(m: int, n: int, k: int) -> float:
     return 2.0 * m * n * k
 
 
-def model_flops_utilisation(flop: float, seconds: float, peak_flop_per_second: float | None) -> float | None:
+def model_flops_utilisation(
+    flop: float, seconds: float, peak_flop_per_second: float | None
+) -> float | None:
     """Return MFU, or None where the peak is unknown."""
     return None if peak_flop_per_second is None else flop / seconds / peak_flop_per_second

@@ -61,7 +61,9 @@ def relative_half_width(samples: Sequence[float]) -> float:
 def seconds_per_call(record: Measurement) -> float:
     """Return the median seconds of one call; `ValueError` where the record has no speed."""
     if record.outcome is not Outcome.OK:
-        raise ValueError(f"{record.probe} {dict(record.params)} is {record.outcome}: it has no speed")
+        raise ValueError(
+            f"{record.probe} {dict(record.params)} is {record.outcome}: it has no speed"
+        )
     return typical(record.samples)
 
 
@@ -88,7 +90,9 @@ def interval_over_processes(medians: Sequence[float], within: float = 0.0) -> In
     """
     middle = typical(medians)
     if len(medians) == 1:
-        return Interval(low=middle * (1 - min(within, 0.99)), mid=middle, high=middle * (1 + within))
+        return Interval(
+            low=middle * (1 - min(within, 0.99)), mid=middle, high=middle * (1 + within)
+        )
     logs = [math.log(value) for value in medians]
     spread = statistics.stdev(logs) / math.sqrt(len(logs)) * _student(CONFIDENCE, len(logs) - 1)
     return Interval(low=middle * math.exp(-spread), mid=middle, high=middle * math.exp(spread))
@@ -129,11 +133,15 @@ def verdict_of(ratio: Interval, smallest: float = SMALLEST_EFFECT) -> Verdict:
     return Verdict.CANNOT_TELL
 
 
-def compare(first: Sequence[float], second: Sequence[float], *, smallest: float = SMALLEST_EFFECT) -> Comparison:
+def compare(
+    first: Sequence[float], second: Sequence[float], *, smallest: float = SMALLEST_EFFECT
+) -> Comparison:
     """Compare interleaved process medians of A and B and say faster, slower, same or cannot tell.
 
     Same: the whole interval of the ratio lies within `smallest` of 1. Faster or slower: the interval
     excludes 1 and the effect exceeds `smallest`.
     """
     ratio = ratio_of_pairs(first, second)
-    return Comparison(ratio=ratio, p_value=rank_test(first, second), verdict=verdict_of(ratio, smallest))
+    return Comparison(
+        ratio=ratio, p_value=rank_test(first, second), verdict=verdict_of(ratio, smallest)
+    )

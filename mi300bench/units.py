@@ -27,7 +27,15 @@ MIB = 1024**2
 GIB = 1024**3
 
 # Bytes of one element, by the name torch and numpy share.
-ELEMENT_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "int32": 4, "uint8": 1, "float8_e4m3": 1}
+ELEMENT_BYTES = {
+    "bfloat16": 2,
+    "float16": 2,
+    "float32": 4,
+    "float64": 8,
+    "int32": 4,
+    "uint8": 1,
+    "float8_e4m3": 1,
+}
 DTYPE_ALIASES = {
     "bf16": "bfloat16",
     "fp16": "float16",
@@ -52,7 +60,16 @@ _FACTORS = {
 }
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 _SIZE_HINT = "write a number with B, K/KiB, M/MiB, G/GiB (binary) or kB, MB, GB (decimal), such as 16MB or 64MiB"
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
+_PREFIXES = (
+    (1e15, "P"),
+    (1e12, "T"),
+    (1e9, "G"),
+    (1e6, "M"),
+    (1e3, "k"),
+    (1.0, ""),
+    (1e-3, "m"),
+    (1e-6, "u"),
+)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _DURATION_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -61,7 +78,9 @@ def dtype_name(text: str) -> str:
     """Return torch's name of a dtype; `PlanError` where it is none that we measure."""
     name = DTYPE_ALIASES.get(text.lower(), text.lower())
     if name not in ELEMENT_BYTES:
-        raise PlanError(f"unknown dtype {text!r}", hint=f"one of {', '.join([*DTYPE_ALIASES, *ELEMENT_BYTES])}")
+        raise PlanError(
+            f"unknown dtype {text!r}", hint=f"one of {', '.join([*DTYPE_ALIASES, *ELEMENT_BYTES])}"
+        )
     return name
 
 
@@ -75,7 +94,9 @@ def _split_size(text: str) -> tuple[float, str]:
 def _to_bytes(number: float, unit: str, text: str) -> int:
     size = number * _FACTORS[unit.lower()]
     if size != int(size) or size < 1:
-        raise PlanError(f"{text!r} is {size:g} bytes, which is no whole positive number", hint=_SIZE_HINT)
+        raise PlanError(
+            f"{text!r} is {size:g} bytes, which is no whole positive number", hint=_SIZE_HINT
+        )
     return int(size)
 
 
@@ -100,17 +121,25 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 def _size_range(text: str) -> tuple[int, ...]:
     pieces = text.split(":")
     if len(pieces) not in (2, 3) or (len(pieces) == 3 and pieces[2][:1] not in ("x", "+")):
-        raise PlanError(f"cannot read {text!r} as a range of sizes", hint="write FROM:TO:xFACTOR or FROM:TO:+STEP")
+        raise PlanError(
+            f"cannot read {text!r} as a range of sizes",
+            hint="write FROM:TO:xFACTOR or FROM:TO:+STEP",
+        )
     first, last = parse_size(pieces[0]), parse_size(pieces[1])
     rule = pieces[2] if len(pieces) == 3 else "x2"
     step = parse_size(rule[1:])
     if first > last or (rule[0] == "x" and step < 2):
-        raise PlanError(f"the range {text!r} has no second point", hint="FROM at most TO, a factor of at least 2")
+        raise PlanError(
+            f"the range {text!r} has no second point",
+            hint="FROM at most TO, a factor of at least 2",
+        )
     sizes = [first]
     while (following := sizes[-1] * step if rule[0] == "x" else sizes[-1] + step) <= last:
         sizes.append(following)
         if len(sizes) > 10_000:
-            raise PlanError(f"the range {text!r} has more than 10,000 sizes", hint="choose a larger step")
+            raise PlanError(
+                f"the range {text!r} has more than 10,000 sizes", hint="choose a larger step"
+            )
     return tuple(sizes)
 
 
@@ -124,7 +153,10 @@ def parse_duration(text: str) -> float:
     cleaned = text.strip().lower()
     pieces = _DURATION.findall(cleaned)
     if not pieces or "".join(number + unit for number, unit in pieces) != cleaned:
-        raise PlanError(f"cannot read {text!r} as a time", hint="write a number with s, m or h, such as 90s or 5m")
+        raise PlanError(
+            f"cannot read {text!r} as a time",
+            hint="write a number with s, m or h, such as 90s or 5m",
+        )
     seconds = sum(float(number) * _DURATION_SECONDS[unit] for number, unit in pieces)
     if seconds <= 0:
         raise PlanError(f"{text!r} is no time", hint="give at least a second")

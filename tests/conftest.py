@@ -23,9 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reasons = {
         "torch": "" if has_torch else "torch is not installed",
         "browser": "" if Path(CHROMIUM).exists() else f"there is no {CHROMIUM}",
-        "cluster": "" if os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc") else "needs root and iproute2",
+        "cluster": ""
+        if os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc")
+        else "needs root and iproute2",
         "slurm": slurm.missing(),
-        "device": "" if Path("/dev/kfd").exists() or Path("/dev/nvidia0").exists() else "there is no GPU",
+        "device": ""
+        if Path("/dev/kfd").exists() or Path("/dev/nvidia0").exists()
+        else "there is no GPU",
     }
     for item in items:
         for name, reason in reasons.items():
@@ -68,7 +72,9 @@ def make_record() -> Callable[..., Measurement]:
             "started_at": "2026-01-01T00:00:00+00:00",
         }
         fields |= parts
-        fields.setdefault("id", short_hash([probe, params, ranks, fields.get("pass_index", 0), fields["run"]]))
+        fields.setdefault(
+            "id", short_hash([probe, params, ranks, fields.get("pass_index", 0), fields["run"]])
+        )
         return Measurement(probe=probe, params=params, **fields)
 
     return make

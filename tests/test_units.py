@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mi300bench.errors import PlanError
-from mi300bench.units import Unit, dtype_name, format_bytes, format_quantity, parse_duration, parse_size, parse_sizes
+from mi300bench.units import (
+    Unit,
+    dtype_name,
+    format_bytes,
+    format_quantity,
+    parse_duration,
+    parse_size,
+    parse_sizes,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +42,10 @@ def test_a_range_multiplies_or_adds() -> None:
     assert parse_sizes("8:32") == (8, 16, 32)
 
 
-@pytest.mark.parametrize("text", ["", "MB", "-1", "0", "1.5", "12 parsecs", "8:4:x2", "8:64:x1", "8:64:/2", "1,,2", "1:2:3:4"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "MB", "-1", "0", "1.5", "12 parsecs", "8:4:x2", "8:64:x1", "8:64:/2", "1,,2", "1:2:3:4"],
+)
 def test_nonsense_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(PlanError) as caught:
         parse_sizes(text)
@@ -52,7 +63,9 @@ def test_no_text_gives_a_trace(text: str) -> None:
         assert all(size > 0 for size in parse_sizes(text))
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("250ms", 0.25)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("5m", 300), ("1h30m", 5400), ("250ms", 0.25)]
+)
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 

@@ -9,21 +9,22 @@ from typing import Any, TypeVar
 
 import click
 
+from mi300bench.api.reporting import write_report
 from mi300bench.cli import explain
 from mi300bench.cli.options import device_of, measuring_options, settings_of, words
 from mi300bench.errors import PlanError, ProbeError
-from mi300bench.flow import trainers
-from mi300bench.flow.autotune import autotune
-from mi300bench.flow.job import Job
-from mi300bench.flow.meshjob import MeshJob
-from mi300bench.flow.reporting import write_report
-from mi300bench.flow.tuned import Tuned, write
-from mi300bench.flow.world import default_ranks, memory_limit, world
-from mi300bench.runner.joined import is_joined
+from mi300bench.measurement.local_topology import default_ranks, memory_limit, world
+from mi300bench.runner.external_launcher import is_joined
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.record import World
-from mi300bench.tune import lora405b, zaya1
+from mi300bench.strategies.ddp import predictor
+from mi300bench.strategies.job import Job
+from mi300bench.strategies.mesh import predictor
+from mi300bench.strategies.mesh.job import MeshJob
+from mi300bench.trainers import registry
+from mi300bench.tuning.autotune import autotune
+from mi300bench.tuning.result import Tuned, write
 from mi300bench.units import dtype_name, parse_duration, parse_size
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -50,8 +51,8 @@ def job_options(function: Function) -> Function:
         click.option("--memory-limit", default="", help="Bytes that a rank may hold; default what the machine has, shared out."),
         click.option("--ranks", type=int,
                      help="Ranks, or devices of the mesh; default one a GPU; on a CPU one a core up to two, or 8 virtual devices."),
-        click.option("--only", default="", help=f"Knobs to weigh; zaya1: {', '.join(zaya1.KNOBS)}; "
-                     f"lora405b: {', '.join(lora405b.KNOBS)}; default all."),
+        click.option("--only", default="", help=f"Knobs to weigh; zaya1: {', '.join(predictor.KNOBS)}; "
+                     f"lora405b: {', '.join(predictor.KNOBS)}; default all."),
         click.option("--rounds", type=int, default=3, show_default=True, help="Fresh runs of each side to confirm the pick."),
         click.option("--candidates", type=int, default=2, show_default=True, help="How many picks get fresh runs."),
     ]  # fmt: skip
@@ -60,17 +61,28 @@ def job_options(function: Function) -> Function:
     return function
 
 
-def job_of(options: dict[str, Any], *, is_absent: bool = False) -> tuple[Job | MeshJob, dict[str, Any]]:
+def job_of(
+    options: dict[str, Any], *, is_absent: bool = False
+) -> tuple[Job | MeshJob, dict[str, Any]]:
     """Return the job that the options state, and the options that remain; `is_absent`: for a node that is not here."""
     rest = dict(options)
     trainer, preset, ranks = (rest.pop(name) for name in ("trainer", "preset", "ranks"))
-    is_meshed = trainer in trainers.SINGLE_PROCESS
+    is_meshed = trainer in registry.SINGLE_PROCESS
     for name in ("micro_batch", "param_tolerance") if is_meshed else ("batch",):
         if rest[name] is not None:
-            raise PlanError(f"--{name.replace('_', '-')} means nothing to {trainer}", hint="see mi300bench autotune --help")
-    config = trainers.preset_config(trainer, preset or DEFAULT_PRESETS.get(trainer, ""))
-    given = {f"data.{name}": rest.pop(name) for name in ("seq_len", "micro_batch", "batch", "accumulate")}
-    kind, limit, tolerance = device_of(rest.pop("device")), rest.pop("memory_limit"), rest.pop("param_tolerance")
+            raise PlanError(
+                f"--{name.replace('_', '-')} means nothing to {trainer}",
+                hint="see mi300bench autotune --help",
+            )
+    config = registry.preset_config(trainer, preset or DEFAULT_PRESETS.get(trainer, ""))
+    given = {
+        f"data.{name}": rest.pop(name) for name in ("seq_len", "micro_batch", "batch", "accumulate")
+    }
+    kind, limit, tolerance = (
+        device_of(rest.pop("device")),
+        rest.pop("memory_limit"),
+        rest.pop("param_tolerance"),
+    )
     shared: dict[str, Any] = {
         "trainer": trainer,
         **{name: rest.pop(name) for name in ("rounds", "candidates", "keep_shapes")},
@@ -83,11 +95,18 @@ def job_of(options: dict[str, Any], *, is_absent: bool = False) -> tuple[Job | M
             said = name.rpartition(".")[2].replace("_", "-")
             raise PlanError(f"--{said} {value} makes no step", hint=f"--{said} of at least 1")
     if is_meshed:
-        place, config = mesh_place(trainer, config, keys, kind=kind, devices=ranks, is_absent=is_absent)
+        place, config = mesh_place(
+            trainer, config, keys, kind=kind, devices=ranks, is_absent=is_absent
+        )
         most = parse_size(limit) if limit else memory_limit(place, is_absent=is_absent)
         return MeshJob(config=config, world=place, memory_limit=most, **shared), rest
-    config = trainers.module(trainer, "config").override_all(config, keys)
-    place = world(kind, ranks if ranks is not None else default_ranks(kind), launcher=rest["launcher"], is_absent=is_absent)
+    config = registry.module(trainer, "config").override_all(config, keys)
+    place = world(
+        kind,
+        ranks if ranks is not None else default_ranks(kind),
+        launcher=rest["launcher"],
+        is_absent=is_absent,
+    )
     job = Job(
         config=config,
         world=place,
@@ -101,17 +120,27 @@ def job_of(options: dict[str, Any], *, is_absent: bool = False) -> tuple[Job | M
 
 
 def mesh_place(
-    trainer: str, config: Any, keys: dict[str, Any], *, kind: str, devices: int | None, is_absent: bool
+    trainer: str,
+    config: Any,
+    keys: dict[str, Any],
+    *,
+    kind: str,
+    devices: int | None,
+    is_absent: bool,
 ) -> tuple[World, Any]:
     """Return the world of a mesh, and the config on its default mesh: as many fsdp groups as the batch has sequences for."""
-    count = devices if devices is not None else (default_ranks(kind) if kind != "cpu" else VIRTUAL_DEVICES)
+    count = (
+        devices
+        if devices is not None
+        else (default_ranks(kind) if kind != "cpu" else VIRTUAL_DEVICES)
+    )
     place = replace(world(kind, count, is_absent=is_absent or kind == "cpu"), framework="jax")
     data = config.data
     sequences = keys.get("data.batch", data.batch) // keys.get("data.accumulate", data.accumulate)
     fsdp = math.gcd(max(1, sequences), count)
     mesh = {"mesh.dp": 1, "mesh.fsdp": fsdp, "mesh.mp": count // fsdp}
-    chosen = trainers.module(trainer, "config").override_all(config, keys | mesh)
-    if not trainers.module(trainer, "shapes").divides(chosen):
+    chosen = registry.module(trainer, "config").override_all(config, keys | mesh)
+    if not registry.module(trainer, "shapes").divides(chosen):
         raise PlanError(
             f"{sequences} sequences on {count} devices leave mp={count // fsdp}, which does not divide the model",
             hint=f"--batch a multiple of {count}, or fewer --ranks",
@@ -156,9 +185,16 @@ def command(ctx: click.Context, /, *, out: Path, as_json: bool, **options: Any) 
     job, shared = job_of(options)
     path, page = out / "tuned.toml", out / "report.html"
     with settings_of(**shared) as settings:
-        tuned = autotune(job, replace(settings, deadline=None), budget_s=parse_duration(options["budget"]), passes=passes)
+        tuned = autotune(
+            job,
+            replace(settings, deadline=None),
+            budget_s=parse_duration(options["budget"]),
+            passes=passes,
+        )
         write(tuned.config, path)
-        write_report(settings.store, page, tuned=tuned.config, node=settings.node, warn=settings.say)
+        write_report(
+            settings.store, page, tuned=tuned.config, node=settings.node, warn=settings.say
+        )
     print_tuned(tuned.config, path, as_json=as_json)
     click.echo(f"report: {page}", err=as_json)
     raise_for_failures(tuned)

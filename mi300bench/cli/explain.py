@@ -14,7 +14,9 @@ from mi300bench.units import Unit, format_quantity
 
 
 def _seconds(interval: Interval) -> str:
-    low, mid, high = (format_quantity(v, Unit.SECOND) for v in (interval.low, interval.mid, interval.high))
+    low, mid, high = (
+        format_quantity(v, Unit.SECOND) for v in (interval.low, interval.mid, interval.high)
+    )
     return f"{mid} ({low} to {high})"
 
 
@@ -55,7 +57,9 @@ def head(tuned: TunedConfig) -> None:
     click.echo(f"  tuned    {_seconds(confirmed.tuned_s)} a step")
     for side in confirmed.sides[1:]:
         what = f"best without {side.reverts}" if side.reverts else side.label
-        click.echo(f"  ran: {what}  {_seconds(side.measured_s)}, {side.ratio.mid:.3f} of the default ({side.verdict})")
+        click.echo(
+            f"  ran: {what}  {_seconds(side.measured_s)}, {side.ratio.mid:.3f} of the default ({side.verdict})"
+        )
 
 
 def one(name: str, choice: Choice) -> None:

@@ -11,8 +11,14 @@ from mi300bench.schema import config as tuned_config
 
 @click.command("export")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--to", "target", type=click.Choice(ALL_TARGETS), required=True, help="For which framework.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write a file instead of printing.")
+@click.option(
+    "--to", "target", type=click.Choice(ALL_TARGETS), required=True, help="For which framework."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a file instead of printing.",
+)
 def command(*, path: Path, target: str, out: Path | None) -> None:
     """Print a tuned config as another framework's settings; what that cannot express is said on stderr."""
     exported = export(tuned_config.read(path), target)
@@ -24,4 +30,6 @@ def command(*, path: Path, target: str, out: Path | None) -> None:
     try:
         out.write_text(exported.text)
     except OSError as cause:
-        raise NodeError(f"{out} cannot be written: {cause.strerror}", hint="give another --out") from cause
+        raise NodeError(
+            f"{out} cannot be written: {cause.strerror}", hint="give another --out"
+        ) from cause

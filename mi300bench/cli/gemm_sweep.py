@@ -11,12 +11,13 @@ import click
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, dtypes, measuring_options, settings_of, words
 from mi300bench.errors import PlanError
-from mi300bench.flow import gemmstudy, plans, trainers
-from mi300bench.flow.measure import measure, require_all_ok
-from mi300bench.flow.world import world
+from mi300bench.measurement import gemm_study, plans
+from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.measure import measure, require_all_ok
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.plan import Point
 from mi300bench.schema.record import World
+from mi300bench.trainers import registry
 from mi300bench.units import parse_duration, parse_integers
 
 
@@ -25,14 +26,27 @@ def read_shapes(path: Path) -> list[tuple[int, int, int]]:
     try:
         text = path.read_text()
     except OSError as cause:
-        raise PlanError(f"{path} cannot be read: {cause.strerror}", hint="--shapes FILE, a line 'M N K' each") from cause
+        raise PlanError(
+            f"{path} cannot be read: {cause.strerror}", hint="--shapes FILE, a line 'M N K' each"
+        ) from cause
     try:
-        rows = json.loads(text) if text.lstrip().startswith("[") else [line.split() for line in text.splitlines() if line.strip()]
-        shapes = [tuple(int(v) for v in (row[n] for n in "mnk")) if isinstance(row, dict) else tuple(map(int, row)) for row in rows]
+        rows = (
+            json.loads(text)
+            if text.lstrip().startswith("[")
+            else [line.split() for line in text.splitlines() if line.strip()]
+        )
+        shapes = [
+            tuple(int(v) for v in (row[n] for n in "mnk"))
+            if isinstance(row, dict)
+            else tuple(map(int, row))
+            for row in rows
+        ]
         if any(len(shape) != 3 or min(shape) < 1 for shape in shapes):
             raise ValueError("a shape is not three positive numbers")
     except (ValueError, KeyError, TypeError) as cause:
-        raise PlanError(f"{path} holds no shapes: {cause}", hint="a line 'M N K' each, or a JSON list") from cause
+        raise PlanError(
+            f"{path} holds no shapes: {cause}", hint="a line 'M N K' each, or a JSON list"
+        ) from cause
     return [(m, n, k) for m, n, k in shapes]
 
 
@@ -40,11 +54,22 @@ def read_shapes(path: Path) -> list[tuple[int, int, int]]:
 @click.option("--m", default="", help="Rows of the result: a list or a range, such as 256:4096:x2.")
 @click.option("--n", default="", help="Columns of the result.")
 @click.option("--k", default="", help="The reduction.")
-@click.option("--shapes", type=click.Path(path_type=Path), help="File with a line 'M N K' each, or a JSON list.")
-@click.option("--model", default="", help="Measure the products of a trainer's model, such as zaya1.")
+@click.option(
+    "--shapes",
+    type=click.Path(path_type=Path),
+    help="File with a line 'M N K' each, or a JSON list.",
+)
+@click.option(
+    "--model", default="", help="Measure the products of a trainer's model, such as zaya1."
+)
 @click.option("--preset", default="small", show_default=True, help="Which preset of --model.")
 @click.option("--micro-batch", type=int, help="Sequences per rank, for --model.")
-@click.option("--layout", default="nn,nt,tn", show_default=True, help="How A and B lie in memory; a model has its own.")
+@click.option(
+    "--layout",
+    default="nn,nt,tn",
+    show_default=True,
+    help="How A and B lie in memory; a model has its own.",
+)
 @click.option("--dtype", default="bf16,fp32", show_default=True, help="Of bf16, fp16, fp32, fp8.")
 @click.option(
     "--cache",
@@ -71,9 +96,19 @@ def command(
         raise PlanError("a grid, --shapes and --model exclude each other", hint="give one of them")
     default = "256:2048:x2" if kind == "cpu" else "1024:8192:x2"
     axes = tuple(tuple(parse_integers(axis or default)) for axis in (m, n, k))
-    if shared["budget"] and shapes is None and (model or gemmstudy.is_searchable(axes)):
-        gemms = trainers.describe(model, _config(model, preset, micro_batch)).gemms if model else ()
-        _study(axes, alone, words(layout), dtypes(dtype), gemms, cache=cache, inputs=inputs, as_json=as_json, **shared)
+    if shared["budget"] and shapes is None and (model or gemm_study.is_searchable(axes)):
+        gemms = registry.describe(model, _config(model, preset, micro_batch)).gemms if model else ()
+        _study(
+            axes,
+            alone,
+            words(layout),
+            dtypes(dtype),
+            gemms,
+            cache=cache,
+            inputs=inputs,
+            as_json=as_json,
+            **shared,
+        )
         return
     if model:
         points = _model_points(model, preset, micro_batch, dtypes(dtype), cache, inputs, alone)
@@ -86,11 +121,15 @@ def command(
             cache=cache,
             inputs=inputs,
         )
-    plan = plans.plan("What does a product cost, by shape, layout and type?", points, passes=shared["passes"])
+    plan = plans.plan(
+        "What does a product cost, by shape, layout and type?", points, passes=shared["passes"]
+    )
     with settings_of(**shared) as settings:
         result = measure(plan, settings)
         if model and not as_json:
-            show.workload(result.records, trainers.describe(model, _config(model, preset, micro_batch)).gemms)
+            show.workload(
+                result.records, registry.describe(model, _config(model, preset, micro_batch)).gemms
+            )
         show.measured(result, as_json=as_json, show=show.gemm_table)
 
 
@@ -103,12 +142,13 @@ def _study(
     for name in ("passes", "resume"):
         if given(name) is click.core.ParameterSource.COMMANDLINE:
             raise PlanError(
-                f"--{name} has no meaning in a search", hint=f"leave --{name} out, or --budget, which asks for the search"
+                f"--{name} has no meaning in a search",
+                hint=f"leave --{name} out, or --budget, which asks for the search",
             )
     seconds = parse_duration(shared["budget"]) / len(kinds)
     with settings_of(**(shared | {"budget": ""})) as settings:
         for kind in kinds:
-            study = gemmstudy.study(
+            study = gemm_study.study(
                 axes,
                 alone,
                 settings,
@@ -128,12 +168,26 @@ def _study(
 
 
 def _model_points(
-    model: str, preset: str, micro_batch: int | None, kinds: tuple[str, ...], cache: str, inputs: str, alone: World
+    model: str,
+    preset: str,
+    micro_batch: int | None,
+    kinds: tuple[str, ...],
+    cache: str,
+    inputs: str,
+    alone: World,
 ) -> list[Point]:
-    gemms = trainers.describe(model, _config(model, preset, micro_batch)).gemms
-    return [p for kind in kinds for p in plans.model_gemm_points(gemms, alone, dtype=kind, cache=cache, inputs=inputs)]
+    gemms = registry.describe(model, _config(model, preset, micro_batch)).gemms
+    return [
+        p
+        for kind in kinds
+        for p in plans.model_gemm_points(gemms, alone, dtype=kind, cache=cache, inputs=inputs)
+    ]
 
 
 def _config(model: str, preset: str, micro_batch: int | None) -> Any:
-    config = trainers.preset_config(model, preset)
-    return config if micro_batch is None else trainers.module(model, "config").override(config, "data.micro_batch", micro_batch)
+    config = registry.preset_config(model, preset)
+    return (
+        config
+        if micro_batch is None
+        else registry.module(model, "config").override(config, "data.micro_batch", micro_batch)
+    )

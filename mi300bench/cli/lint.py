@@ -28,15 +28,26 @@ def findings_of(what: str) -> tuple[Finding, ...]:
     if path.is_dir() or path.suffix == ".jsonl":
         records = list(read_run(path).records if path.is_file() else read_records(path, warn=say))
         if not records:
-            raise RecordError(f"{path} holds no record", hint="a store, a node's folder in one, or a run's file")
+            raise RecordError(
+                f"{path} holds no record", hint="a store, a node's folder in one, or a run's file"
+            )
         return judge(claims_of(records))
-    if path.suffix == ".toml" and path.exists() and "[choices" in path.read_text(encoding="utf-8", errors="replace"):
+    if (
+        path.suffix == ".toml"
+        and path.exists()
+        and "[choices" in path.read_text(encoding="utf-8", errors="replace")
+    ):
         return tuple(judge_config(tuned_config.read(path), name=str(path)))
     return judge(files.read(path))
 
 
 @click.command("lint")
-@click.argument("what", nargs=-1, required=True, metavar="seeds | STORE | RUN.jsonl | TUNED.toml | CLAIMS.toml ...")
+@click.argument(
+    "what",
+    nargs=-1,
+    required=True,
+    metavar="seeds | STORE | RUN.jsonl | TUNED.toml | CLAIMS.toml ...",
+)
 @click.option("--all", "everything", is_flag=True, help="Show what is sound or not judged as well.")
 @json_option
 def command(*, what: tuple[str, ...], everything: bool, as_json: bool) -> None:
@@ -53,7 +64,8 @@ def command(*, what: tuple[str, ...], everything: bool, as_json: bool) -> None:
     if wrong and set(what) != {SEEDS}:
         claims = len({finding.claim for finding in wrong})
         raise CheckError(
-            f"{claims} claim(s) cannot be right, such as {wrong[0].claim}: {wrong[0].figures}", hint=wrong[0].next_step
+            f"{claims} claim(s) cannot be right, such as {wrong[0].claim}: {wrong[0].figures}",
+            hint=wrong[0].next_step,
         )
 
 

@@ -7,7 +7,7 @@ import click
 
 from mi300bench.cli.options import device_of, json_option
 from mi300bench.errors import NodeError
-from mi300bench.flow.node import NodeReport, look
+from mi300bench.measurement.node import NodeReport, look
 from mi300bench.schema.codec import encode_doubt
 from mi300bench.units import Unit, format_bytes, format_quantity
 
@@ -21,10 +21,22 @@ def command(*, as_json: bool, device: str, node: str) -> None:
     """Show what this machine is and what is doubtful about it. Asks torch through a worker, where there is one."""
     report = look(device_of(device), node=node)
     if as_json:
-        inventory = asdict(report.inventory) | {"doubts": [encode_doubt(d) for d in report.inventory.doubts]}
-        facts = {name: asdict(fact) | {"read_on": str(fact.read_on)} for name, fact in report.facts.items()}
+        inventory = asdict(report.inventory) | {
+            "doubts": [encode_doubt(d) for d in report.inventory.doubts]
+        }
+        facts = {
+            name: asdict(fact) | {"read_on": str(fact.read_on)}
+            for name, fact in report.facts.items()
+        }
         click.echo(
-            json.dumps({"inventory": inventory, "torch": report.torch, "published": facts, "torch_error": report.torch_error})
+            json.dumps(
+                {
+                    "inventory": inventory,
+                    "torch": report.torch,
+                    "published": facts,
+                    "torch_error": report.torch_error,
+                }
+            )
         )
     else:
         _print(report)
@@ -42,22 +54,35 @@ def _print(report: NodeReport) -> None:
         ("memory", f"{format_bytes(n.memory_bytes)}, {format_bytes(n.memory_free_bytes)} free"),
         ("network", ", ".join(n.nics) or "no physical interface"),
     ]
-    lines += [("GPU", f"{gpu['name']} {gpu['arch']} {gpu['compute_partition']}/{gpu['memory_partition']}") for gpu in n.gpus]
+    lines += [
+        ("GPU", f"{gpu['name']} {gpu['arch']} {gpu['compute_partition']}/{gpu['memory_partition']}")
+        for gpu in n.gpus
+    ]
     if report.torch is None:
         lines.append(("torch", report.torch_error))
     else:
         t = report.torch
         cache = format_bytes(t["cache_bytes"]) if t["cache_bytes"] else "unknown"
         lines += [
-            ("torch", f"{t['conditions']['framework_version']} {t['conditions']['runtime']}".strip()),
+            (
+                "torch",
+                f"{t['conditions']['framework_version']} {t['conditions']['runtime']}".strip(),
+            ),
             ("torch sees", f"{t['kind']}"),
-            ("device", f"{t['name']} ({t['arch']}), {t['compute_units']} units, {format_bytes(t['memory_bytes'])}"),
+            (
+                "device",
+                f"{t['name']} ({t['arch']}), {t['compute_units']} units, {format_bytes(t['memory_bytes'])}",
+            ),
             ("device cache", cache),
         ]
     for name, fact in report.facts.items():
-        lines.append((f"published {name}", f"{format_quantity(fact.value, Unit(fact.unit))} ({fact.source})"))
+        lines.append(
+            (f"published {name}", f"{format_quantity(fact.value, Unit(fact.unit))} ({fact.source})")
+        )
     if not report.facts:
-        lines.append(("published", "nothing for this device: rates have no peak to be held against"))
+        lines.append(
+            ("published", "nothing for this device: rates have no peak to be held against")
+        )
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
         click.echo(f"{name.ljust(width)}  {value}")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from mi300bench.errors import PlanError
-from mi300bench.flow.settings import Settings
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.record import Origin
 from mi300bench.units import dtype_name, parse_duration
 
@@ -107,7 +107,12 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("")
 
@@ -119,7 +124,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
 
 def device_of(device: str) -> str:
     """Return the device kind; ``auto`` is what the drivers tell."""
-    from mi300bench.flow.world import detect_device
+    from mi300bench.measurement.local_topology import detect_device
 
     return detect_device() if device == "auto" else device
 
@@ -139,4 +144,6 @@ def whole_numbers(text: str, option: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in words(text))
     except ValueError as cause:
-        raise PlanError(f"{option} {text!r} is not a list of whole numbers", hint=f"such as {option} 2,4,8") from cause
+        raise PlanError(
+            f"{option} {text!r} is not a list of whole numbers", hint=f"such as {option} 2,4,8"
+        ) from cause

@@ -7,10 +7,10 @@ import click
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers
 from mi300bench.errors import PlanError
-from mi300bench.flow import plans
-from mi300bench.flow.joining import follow_or
-from mi300bench.flow.measure import measure
-from mi300bench.flow.world import default_ranks, world
+from mi300bench.measurement import plans
+from mi300bench.measurement.follow import follow_or
+from mi300bench.measurement.local_topology import default_ranks, world
+from mi300bench.measurement.measure import measure
 from mi300bench.units import dtype_name, parse_sizes
 
 
@@ -24,7 +24,15 @@ from mi300bench.units import dtype_name, parse_sizes
 @click.option("--dtype", default="float32", show_default=True, help="Element type of the products.")
 @measuring_options
 def command(
-    *, sizes: str, shapes: tuple[str, ...], ranks: str, inflight: int, dtype: str, device: str, as_json: bool, **shared: Any
+    *,
+    sizes: str,
+    shapes: tuple[str, ...],
+    ranks: str,
+    inflight: int,
+    dtype: str,
+    device: str,
+    as_json: bool,
+    **shared: Any,
 ) -> None:
     """Measure an all-reduce beside matrix products: how much each slows the other."""
     kind = device_of(device)
@@ -35,10 +43,18 @@ def command(
         point
         for count in counts
         for point in plans.overlap_points(
-            parse_sizes(sizes), triples, world(kind, count, launcher=shared["launcher"]), dtype=element, inflight=inflight
+            parse_sizes(sizes),
+            triples,
+            world(kind, count, launcher=shared["launcher"]),
+            dtype=element,
+            inflight=inflight,
         )
     ]
-    plan = plans.plan("How much do communication and computation slow each other?", points, passes=shared["passes"])
+    plan = plans.plan(
+        "How much do communication and computation slow each other?",
+        points,
+        passes=shared["passes"],
+    )
     with settings_of(**shared) as settings, follow_or(plan, settings) as mine:
         if mine is not None:
             show.measured(measure(*mine), as_json=as_json, show=show.overlap_table)

@@ -12,12 +12,13 @@ import click
 from mi300bench.cli import show
 from mi300bench.cli.options import json_option, say, store_option
 from mi300bench.errors import PlanError
-from mi300bench.flow import planning, trainers
-from mi300bench.flow.planning import Plan
-from mi300bench.flow.settings import Settings
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.record import Measurement
 from mi300bench.store.reader import read_records
-from mi300bench.tune.mesh import meshes
+from mi300bench.strategies.mesh import compile
+from mi300bench.strategies.mesh.compile import Plan
+from mi300bench.strategies.mesh.traffic import meshes
+from mi300bench.trainers import registry
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -32,14 +33,23 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
         raise PlanError(f"{text!r} is no mesh", hint="--mesh dp,fsdp,mp such as 1,8,1, or all")
     dp, fsdp, mp = (int(part) for part in text.split(","))
     if dp * fsdp * mp != devices:
-        raise PlanError(f"a mesh of {text} covers {dp * fsdp * mp} devices of {devices}", hint=f"a product of {devices}, or all")
+        raise PlanError(
+            f"a mesh of {text} covers {dp * fsdp * mp} devices of {devices}",
+            hint=f"a product of {devices}, or all",
+        )
     return [(dp, fsdp, mp)]
 
 
 @click.command("plan")
 @click.argument("trainer")
 @click.option("--preset", default="405b", show_default=True, help="Which model.")
-@click.option("--devices", type=int, default=8, show_default=True, help="Devices to plan for; virtual, none is needed.")
+@click.option(
+    "--devices",
+    type=int,
+    default=8,
+    show_default=True,
+    help="Devices to plan for; virtual, none is needed.",
+)
 @click.option(
     "--mesh",
     "mesh",
@@ -49,12 +59,28 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
 )
 @click.option("--batch", type=int, help="Sequences a step; default the preset's.")
 @click.option("--seq", type=int, help="Tokens of a sequence; default the preset's.")
-@click.option("--remat", type=click.Choice(["none", "dots", "full"]), help="What is kept for the backward pass.")
+@click.option(
+    "--remat",
+    type=click.Choice(["none", "dots", "full"]),
+    help="What is kept for the backward pass.",
+)
 @click.option("--rank", type=int, help="Rank of the adapters.")
-@click.option("--show-sharding", is_flag=True, help="Show of every tensor which axis of the mesh cuts it, for the first mesh.")
-@click.option("--fit", is_flag=True, help="Find the largest batch at --seq that fits, for the first mesh.")
-@click.option("--price", type=float, help="What a GPU costs an hour: adds the cost of a million tokens.")
-@click.option("--curves", type=click.Path(path_type=Path, file_okay=False), help="Predict seconds from this store's curves of JAX.")
+@click.option(
+    "--show-sharding",
+    is_flag=True,
+    help="Show of every tensor which axis of the mesh cuts it, for the first mesh.",
+)
+@click.option(
+    "--fit", is_flag=True, help="Find the largest batch at --seq that fits, for the first mesh."
+)
+@click.option(
+    "--price", type=float, help="What a GPU costs an hour: adds the cost of a million tokens."
+)
+@click.option(
+    "--curves",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Predict seconds from this store's curves of JAX.",
+)
 @click.option("--node", default="", help="Whose curves, where that store has several nodes.")
 @store_option
 @json_option
@@ -63,22 +89,25 @@ def command(
     show_sharding: bool, fit: bool, price: float | None, curves: Path | None, node: str, store: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Compile a training step of any size without its weights: what each device holds, sends and computes."""
-    planning.require_planner(trainer)
+    compile.require_planner(trainer)
     if fit and batch is not None:
         raise PlanError("--fit finds the batch itself", hint="leave out --batch, or --fit")
     chosen = {"data.batch": batch, "data.seq_len": seq, "compute.remat": remat, "lora.rank": rank}
     wanted = {key: value for key, value in chosen.items() if value is not None}
     configs = _configs(trainer, preset, wanted, parse_mesh(mesh, devices), is_all=mesh == "all")
     if fit:
-        best = planning.largest_that_fits(trainer, configs[0], planning.memory_bytes(), say)
+        best = compile.largest_that_fits(trainer, configs[0], compile.memory_bytes(), say)
         if best is None:
-            raise PlanError("not even one sequence a group fits", hint="more devices, a shorter --seq, --remat full")
+            raise PlanError(
+                "not even one sequence a group fits",
+                hint="more devices, a shorter --seq, --remat full",
+            )
         plans = [best]
     else:
-        plans = list(planning.plan_all(trainer, configs))
+        plans = list(compile.plan_all(trainer, configs))
         if all(plan.error for plan in plans):
             raise PlanError(plans[0].error, hint="--mesh all lists the meshes that can be")
-    planning.keep(trainer, plans, Settings(store=store, say=say))
+    compile.keep(trainer, plans, Settings(store=store, say=say))
     if curves is not None:
         records = [record for record in read_records(curves, warn=say) if node in ("", record.node)]
         plans = [_with_curves(trainer, plan, records) for plan in plans]
@@ -89,7 +118,10 @@ def command(
         click.echo(json.dumps([first | tensors, *rest]))
         return
     if show_sharding:
-        rows = [(path, _sizes(shape), spec, _sizes(local)) for path, shape, spec, local in plans[0].found["tensors"]]
+        rows = [
+            (path, _sizes(shape), spec, _sizes(local))
+            for path, shape, spec, local in plans[0].found["tensors"]
+        ]
         show.table(("tensor", "shape", "cut by", "on a device"), rows)
     _table(plans, price)
 
@@ -98,12 +130,25 @@ def _sizes(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def _configs(trainer: str, preset: str, wanted: dict[str, Any], chosen: list[tuple[int, int, int]], *, is_all: bool) -> list[Any]:
+def _configs(
+    trainer: str,
+    preset: str,
+    wanted: dict[str, Any],
+    chosen: list[tuple[int, int, int]],
+    *,
+    is_all: bool,
+) -> list[Any]:
     """Return the config of each mesh that takes the batch; where one mesh was named, raise why it does not."""
-    base, override, configs = trainers.preset_config(trainer, preset), trainers.module(trainer, "config").override_all, []
+    base, override, configs = (
+        registry.preset_config(trainer, preset),
+        registry.module(trainer, "config").override_all,
+        [],
+    )
     for dp, fsdp, mp in chosen:
         try:
-            configs.append(override(base, wanted | {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp}))
+            configs.append(
+                override(base, wanted | {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp})
+            )
         except PlanError as cause:
             if not is_all:
                 raise
@@ -117,14 +162,14 @@ def _order(plan: Plan) -> tuple[int, float]:
     """Return where a plan stands: what fits first, of those the fastest predicted."""
     if plan.seconds is None:
         return 3, 0.0
-    return ("yes", "perhaps", "no").index(plan.fits(planning.memory_bytes())), plan.seconds.mid
+    return ("yes", "perhaps", "no").index(plan.fits(compile.memory_bytes())), plan.seconds.mid
 
 
 def _with_curves(trainer: str, plan: Plan, records: list[Measurement]) -> Plan:
     """Return the plan with its seconds from measured curves."""
     if plan.error:
         return plan
-    seconds, evidence = planning.measured_seconds(trainer, plan, records)
+    seconds, evidence = compile.measured_seconds(trainer, plan, records)
     return replace(plan, seconds=seconds, evidence=evidence)
 
 
@@ -140,18 +185,31 @@ def document(plan: Plan, price: float | None) -> dict[str, Any]:
     }
     if plan.error or plan.seconds is None:
         return head | {"error": plan.error}
-    limit = planning.memory_bytes()
+    limit = compile.memory_bytes()
     return (
         head
         | {
             "bytes_per_device": {
-                key: plan.found[key] for key in ("weights", "adapters", "optimizer", "arguments", "output", "alias", "temp")
+                key: plan.found[key]
+                for key in (
+                    "weights",
+                    "adapters",
+                    "optimizer",
+                    "arguments",
+                    "output",
+                    "alias",
+                    "temp",
+                )
             }
             | {"bound": plan.bound, "limit": limit},
             "fits": plan.fits(limit),
             "received_bytes": plan.found["received"],
             "collectives": plan.found["collectives"],
-            "closed_form_bytes": {"gathered": plan.gathered, "reduced": plan.reduced, "gradients": plan.gradients},
+            "closed_form_bytes": {
+                "gathered": plan.gathered,
+                "reduced": plan.reduced,
+                "gradients": plan.gradients,
+            },
             "flop": plan.flop,
             "flop_per_device": plan.found["flop"],
             "seconds": {
@@ -161,7 +219,10 @@ def document(plan: Plan, price: float | None) -> dict[str, Any]:
                 "source": "measured curves" if plan.evidence else "published figures",
                 "evidence": list(plan.evidence),
             },
-            "tokens_per_second": {"low": plan.tokens / plan.seconds.high, "high": plan.tokens / plan.seconds.low},
+            "tokens_per_second": {
+                "low": plan.tokens / plan.seconds.high,
+                "high": plan.tokens / plan.seconds.low,
+            },
             "compile_s": plan.found["compile_s"],
         }
         | ({} if price is None else {"price_per_million_tokens": list(_prices(plan, price))})
@@ -177,13 +238,15 @@ def _prices(plan: Plan, price: float) -> tuple[float, float]:
 
 def _table(plans: list[Plan], price: float | None) -> None:
     """Print the plans in their order; GB are 1e9 bytes."""
-    limit = planning.memory_bytes()
+    limit = compile.memory_bytes()
     first = plans[0].config
     click.echo(
         f"# {first.preset}, {first.data.batch} x {first.data.seq_len} tokens a step, remat {first.compute.remat}; GB a device; "
         f"a device has {limit / 1e9:.1f}"
     )
-    columns = "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
+    columns = (
+        "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
+    )
     head = (*columns.split(), *([] if price is None else ["per-1M-tokens"]))
     rows: list[tuple[object, ...]] = []
     for plan in plans:

@@ -13,7 +13,10 @@ from mi300bench.store.reader import read_records
 
 
 @click.command("query")
-@click.argument("sql", default="SELECT probe, outcome, count(*) AS records FROM records GROUP BY ALL ORDER BY ALL")
+@click.argument(
+    "sql",
+    default="SELECT probe, outcome, count(*) AS records FROM records GROUP BY ALL ORDER BY ALL",
+)
 @store_option
 @json_option
 def command(*, sql: str, store: Path, as_json: bool) -> None:

@@ -4,14 +4,19 @@ from pathlib import Path
 
 import click
 
+from mi300bench.api.reporting import write_report
 from mi300bench.cli.options import say, store_option
-from mi300bench.flow.reporting import write_report
 from mi300bench.schema import config as tuned_config
 
 
 @click.command("report")
 @store_option
-@click.option("--config", "tuned", type=click.Path(path_type=Path), help="A tuned config to open the report with.")
+@click.option(
+    "--config",
+    "tuned",
+    type=click.Path(path_type=Path),
+    help="A tuned config to open the report with.",
+)
 @click.option("--node", default="", help="Only this node's records.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("report.html"), show_default=True,
               help="Where the report goes.")  # fmt: skip

@@ -7,13 +7,13 @@ import click
 
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers
-from mi300bench.flow.measure import measure, require_all_ok
-from mi300bench.flow.meshpoints import VIRTUAL
-from mi300bench.flow.scaling import efficiency, scaling_plan
-from mi300bench.flow.world import default_ranks, world
+from mi300bench.measurement.local_topology import default_ranks, world
+from mi300bench.measurement.measure import measure, require_all_ok
 from mi300bench.schema.record import Origin
 from mi300bench.stats import interval_of
 from mi300bench.store.select import by_point
+from mi300bench.strategies.mesh.points import VIRTUAL
+from mi300bench.trainers.scaling import efficiency, scaling_plan
 from mi300bench.units import Unit, format_quantity
 
 
@@ -21,13 +21,31 @@ from mi300bench.units import Unit, format_quantity
 @click.argument("trainer")
 @click.option("--preset", default="tiny", show_default=True, help="Which model.")
 @click.option(
-    "--devices", default="", help="Numbers of devices, such as 1,2,4,8; default up to all that are here, on a CPU up to 8."
+    "--devices",
+    default="",
+    help="Numbers of devices, such as 1,2,4,8; default up to all that are here, on a CPU up to 8.",
 )
-@click.option("--batch", type=int, help="Sequences a device, with --strong of all devices; default the preset's.")
-@click.option("--strong", is_flag=True, help="The same step for all, instead of the same share for each device.")
+@click.option(
+    "--batch",
+    type=int,
+    help="Sequences a device, with --strong of all devices; default the preset's.",
+)
+@click.option(
+    "--strong",
+    is_flag=True,
+    help="The same step for all, instead of the same share for each device.",
+)
 @measuring_options
 def command(
-    *, trainer: str, preset: str, devices: str, batch: int | None, strong: bool, device: str, as_json: bool, **shared: Any
+    *,
+    trainer: str,
+    preset: str,
+    devices: str,
+    batch: int | None,
+    strong: bool,
+    device: str,
+    as_json: bool,
+    **shared: Any,
 ) -> None:
     """Measure a trainer's step on 1, 2, 4, ... devices, and what share of perfect scaling that is.
 
@@ -36,14 +54,25 @@ def command(
     """
     kind = device_of(device)
     most = 8 if kind == "cpu" else default_ranks(kind)
-    counts = whole_numbers(devices, "--devices") if devices else tuple(n for n in (1, 2, 4, 8, 16) if n <= most)
-    worlds = [replace(world(kind, n, is_absent=kind == "cpu"), framework="jax") for n in sorted(set(counts))]
-    plan = scaling_plan(trainer, preset, worlds, batch=batch, is_strong=strong, passes=shared["passes"])
+    counts = (
+        whole_numbers(devices, "--devices")
+        if devices
+        else tuple(n for n in (1, 2, 4, 8, 16) if n <= most)
+    )
+    worlds = [
+        replace(world(kind, n, is_absent=kind == "cpu"), framework="jax")
+        for n in sorted(set(counts))
+    ]
+    plan = scaling_plan(
+        trainer, preset, worlds, batch=batch, is_strong=strong, passes=shared["passes"]
+    )
     if kind == "cpu" and shared["origin"] == "measured":
         shared |= {"origin": str(Origin.EMULATED), "source": VIRTUAL}
     with settings_of(**shared) as settings:
         measured = measure(plan, settings)
-    show.measured(measured, as_json=as_json, show=lambda records: _table(list(by_point(records).values())))
+    show.measured(
+        measured, as_json=as_json, show=lambda records: _table(list(by_point(records).values()))
+    )
     require_all_ok(measured)
 
 
@@ -57,4 +86,14 @@ def _table(points: Any) -> None:
             (passes[0].world.ranks, tokens, format_quantity(seconds.mid, Unit.SECOND), f"{tokens / seconds.mid:.0f}",
              f"{share.mid:.1%} ({share.low:.1%} to {share.high:.1%})", passes[0].origin)
         )  # fmt: skip
-    show.table(("devices", "tokens", "step", "tokens/s", f"per device, of {points[0][0].world.ranks}'s", "origin"), rows)
+    show.table(
+        (
+            "devices",
+            "tokens",
+            "step",
+            "tokens/s",
+            f"per device, of {points[0][0].world.ranks}'s",
+            "origin",
+        ),
+        rows,
+    )

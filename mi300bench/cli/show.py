@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mi300bench import physics, stats
-from mi300bench.flow.measure import Measured, require_all_ok
+from mi300bench.measurement.measure import Measured, require_all_ok
 from mi300bench.schema.codec import encode
 from mi300bench.schema.doubt import Doubt
 from mi300bench.schema.model import Gemm
@@ -48,7 +48,15 @@ def memory_table(records: Sequence[Measurement]) -> None:
         row_bytes = first.params.get("row_bytes", "-")
         variant = first.params.get("variant", "op")
         pattern = first.probe.removeprefix("memory.")
-        cells = (pattern, size, format_bytes(size), row_bytes, variant, f"{rate / 1e9:.2f}", _plus_minus(passes))
+        cells = (
+            pattern,
+            size,
+            format_bytes(size),
+            row_bytes,
+            variant,
+            f"{rate / 1e9:.2f}",
+            _plus_minus(passes),
+        )
         rows.append(cells)
     table(("pattern", "bytes", "size", "row", "variant", "GB/s", "+-"), rows)
 
@@ -88,7 +96,7 @@ def gemm_study(study: Any) -> None:
     """Print what a search within a budget found: the best shape and its ties, rules of thumb, how well the fit predicts."""
     import numpy as np
 
-    from mi300bench.fit import thumb
+    from mi300bench.fit import gemm_rules
 
     found, best = study.found, study.found.best
     ties = ", ".join(f"{p.m}x{p.n}x{p.k}" for p in found.ties) or "none"
@@ -105,7 +113,7 @@ def gemm_study(study: Any) -> None:
         cost = study.published
         beyond = "; beyond the measured range, so a guess" if cost.is_extrapolated else ""
         click.echo(
-            f"published {thumb.MI300X_NOTE.source}: {cost.kept} of {cost.products} products of the model fulfil it; padding the "
+            f"published {gemm_rules.MI300X_NOTE.source}: {cost.kept} of {cost.products} products of the model fulfil it; padding the "
             f"others would take {cost.flop:.3g} times the FLOP and a predicted {cost.seconds:.3g} times the time{beyond}"
         )
     if study.model is None:
@@ -121,7 +129,9 @@ def gemm_study(study: Any) -> None:
 def collective_table(records: Sequence[Measurement]) -> None:
     """Print collectives with the columns of rccl-tests; time in us, bandwidths in GB/s (1e9)."""
     redop = {"all_reduce": "sum", "reduce_scatter": "sum"}
-    for op, ranks in dict.fromkeys((r.probe.removeprefix("collective."), r.world.ranks) for r in records):
+    for op, ranks in dict.fromkeys(
+        (r.probe.removeprefix("collective."), r.world.ranks) for r in records
+    ):
         chosen = [r for r in records if r.probe == f"collective.{op}" and r.world.ranks == ranks]
         click.echo(f"# {op}, {ranks} ranks, {chosen[0].conditions.get('backend', 'unknown')}")
         rows: list[tuple[object, ...]] = []
@@ -136,8 +146,20 @@ def collective_table(records: Sequence[Measurement]) -> None:
                 continue
             seconds = stats.interval_of(good).mid
             algbw, busbw = physics.algbw(size, seconds), physics.busbw(op, size, seconds, ranks)
-            rows.append((*head, f"{seconds * 1e6:.1f}", f"{algbw / 1e9:.3f}", f"{busbw / 1e9:.3f}", wrong, _plus_minus(good)))
-        table(("size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "+-"), rows)
+            rows.append(
+                (
+                    *head,
+                    f"{seconds * 1e6:.1f}",
+                    f"{algbw / 1e9:.3f}",
+                    f"{busbw / 1e9:.3f}",
+                    wrong,
+                    _plus_minus(good),
+                )
+            )
+        table(
+            ("size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "+-"),
+            rows,
+        )
 
 
 def overlap_table(records: Sequence[Measurement]) -> None:

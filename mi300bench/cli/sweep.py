@@ -9,11 +9,11 @@ import click
 
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, json_option, measuring_options, say, settings_of
-from mi300bench.flow import sweepfile
-from mi300bench.flow.again import plan_again
-from mi300bench.flow.joining import follow_or
-from mi300bench.flow.measure import measure
-from mi300bench.flow.world import default_ranks
+from mi300bench.measurement import sweep_file
+from mi300bench.measurement.follow import follow_or
+from mi300bench.measurement.local_topology import default_ranks
+from mi300bench.measurement.measure import measure
+from mi300bench.measurement.rerun import plan_again
 from mi300bench.probes.catalog import CATALOG
 from mi300bench.schema.plan import Plan
 from mi300bench.store.reader import read_records
@@ -21,7 +21,9 @@ from mi300bench.store.reader import read_records
 
 def _plan(name: str, device: str, passes: int) -> Plan:
     kind = device_of(device)
-    return sweepfile.read(sweepfile.find(name), device=kind, default_ranks=default_ranks(kind), passes=passes)
+    return sweep_file.read(
+        sweep_file.find(name), device=kind, default_ranks=default_ranks(kind), passes=passes
+    )
 
 
 @click.group("sweep")
@@ -33,9 +35,11 @@ def command() -> None:
 @json_option
 def list_sweeps(*, as_json: bool) -> None:
     """List the sweeps and the probes that a sweep can use."""
-    sweeps = {name: sweepfile.question(path) for name, path in sweepfile.available().items()}
+    sweeps = {name: sweep_file.question(path) for name, path in sweep_file.available().items()}
     if as_json:
-        click.echo(json.dumps({"sweeps": sweeps, "probes": {n: e.summary for n, e in CATALOG.items()}}))
+        click.echo(
+            json.dumps({"sweeps": sweeps, "probes": {n: e.summary for n, e in CATALOG.items()}})
+        )
         return
     for title, rows in (("sweeps", sweeps), ("probes", {n: e.summary for n, e in CATALOG.items()})):
         click.echo(f"{title}:")
@@ -48,7 +52,9 @@ def list_sweeps(*, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "rocm"]), default="auto", show_default=True,
               help="The device the points are made for.")  # fmt: skip
-@click.option("--passes", type=int, default=3, show_default=True, help="Fresh processes for each point.")
+@click.option(
+    "--passes", type=int, default=3, show_default=True, help="Fresh processes for each point."
+)
 @json_option
 def plan_sweep(*, name: str, device: str, passes: int, as_json: bool) -> None:
     """Show the points of a sweep (a name or a file) without running them."""
@@ -83,7 +89,9 @@ def run_sweep(*, name: str, device: str, as_json: bool, **shared: Any) -> None:
 @measuring_options
 def run_again(*, record: str, device: str, as_json: bool, **shared: Any) -> None:
     """Measure the point of a stored RECORD (an id) anew: same parameters, ranks and environment."""
-    plan = plan_again(read_records(shared["store"], warn=say), record, device=device, passes=shared["passes"])
+    plan = plan_again(
+        read_records(shared["store"], warn=say), record, device=device, passes=shared["passes"]
+    )
     with settings_of(**shared) as settings, follow_or(plan, settings) as mine:
         if mine is not None:
             show.measured(measure(*mine), as_json=as_json, show=show.generic_table)

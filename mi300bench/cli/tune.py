@@ -7,11 +7,13 @@ import click
 
 from mi300bench.cli.autotune import job_of, job_options, print_tuned, raise_for_failures
 from mi300bench.cli.options import measuring_options, settings_of
-from mi300bench.flow import evidence, meshpoints, meshtuning, tuning
-from mi300bench.flow.meshjob import MeshJob
-from mi300bench.flow.published import from_published, kind_of
-from mi300bench.flow.tuned import write
 from mi300bench.store.reader import read_records
+from mi300bench.strategies.ddp import evidence
+from mi300bench.strategies.mesh import points, tuning
+from mi300bench.strategies.mesh.job import MeshJob
+from mi300bench.tuning import tune
+from mi300bench.tuning.from_published import from_published, kind_of
+from mi300bench.tuning.result import write
 
 
 @click.command("tune")
@@ -22,7 +24,12 @@ from mi300bench.store.reader import read_records
     metavar="DEVICE",
     help="Tune for a device that nobody measured, from published figures alone, such as mi300x; with --ranks and no runs.",
 )
-@click.option("--confirm/--no-confirm", default=True, show_default=True, help="Prove the pick by fresh interleaved runs.")
+@click.option(
+    "--confirm/--no-confirm",
+    default=True,
+    show_default=True,
+    help="Prove the pick by fresh interleaved runs.",
+)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("tuned.toml"), show_default=True,
               help="Where the tuned config goes.")  # fmt: skip
 @measuring_options
@@ -41,13 +48,17 @@ def command(*, published: str, confirm: bool, out: Path, as_json: bool, **option
             write(tuned.config, out)
             print_tuned(tuned.config, out, as_json=as_json)
             return
-        stored = [r for r in read_records(settings.store, warn=settings.say) if r.node == settings.node]
+        stored = [
+            r for r in read_records(settings.store, warn=settings.say) if r.node == settings.node
+        ]
         if isinstance(job, MeshJob):
-            records = evidence.latest(r for r in stored if meshpoints.belongs(r, job, settings))
-            tuned = meshtuning.tune(job, records, settings, confirm_by_runs=confirm)
+            records = evidence.latest(r for r in stored if points.belongs(r, job, settings))
+            tuned = tune.tune(job, records, settings, confirm_by_runs=confirm)
         else:
-            records = evidence.latest(r for r in stored if (r.origin, r.source) == (settings.origin, settings.source))
-            tuned = tuning.tune(job, records, settings, confirm_by_runs=confirm)
+            records = evidence.latest(
+                r for r in stored if (r.origin, r.source) == (settings.origin, settings.source)
+            )
+            tuned = tune.tune(job, records, settings, confirm_by_runs=confirm)
     write(tuned.config, out)
     print_tuned(tuned.config, out, as_json=as_json)
     raise_for_failures(tuned)

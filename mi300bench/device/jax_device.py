@@ -12,7 +12,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 
-from mi300bench.device.face import AbstractDevice
+from mi300bench.device.base import AbstractDevice
 from mi300bench.hw import facts, inventory
 from mi300bench.schema.doubt import CacheUnknown, Doubt, NeverRun
 from mi300bench.schema.record import Scalar
@@ -27,13 +27,25 @@ class JaxDevice(AbstractDevice):
         self.first = jax.local_devices()[0]
         self.is_cpu = self.first.platform == "cpu"
         self.name = inventory.cpu_name() if self.is_cpu else str(self.first.device_kind)
-        self.arch = platform.machine() if self.is_cpu else str(getattr(self.first, "compute_capability", ""))
-        self.compute_units = len(os.sched_getaffinity(0)) if self.is_cpu else int(getattr(self.first, "core_count", 0) or 0)
+        self.arch = (
+            platform.machine()
+            if self.is_cpu
+            else str(getattr(self.first, "compute_capability", ""))
+        )
+        self.compute_units = (
+            len(os.sched_getaffinity(0))
+            if self.is_cpu
+            else int(getattr(self.first, "core_count", 0) or 0)
+        )
         stats = self.first.memory_stats() or {}
-        self.memory_bytes = int(stats.get("bytes_limit", inventory.memory()[0] if self.is_cpu else 0))
+        self.memory_bytes = int(
+            stats.get("bytes_limit", inventory.memory()[0] if self.is_cpu else 0)
+        )
         published = facts.find_device(self.name, arch=self.arch, compute_units=self.compute_units)
         cache = published.facts.get("cache_bytes") if published else None
-        self.cache_bytes = inventory.cpu_cache_bytes() if self.is_cpu else int(cache.value) if cache else None
+        self.cache_bytes = (
+            inventory.cpu_cache_bytes() if self.is_cpu else int(cache.value) if cache else None
+        )
         self.torch_name = ""
         self.fp8 = ""
         self.backend = "xla"
@@ -74,7 +86,9 @@ class JaxDevice(AbstractDevice):
         return {
             "framework": "jax",
             "framework_version": f"{jax.__version__} (jaxlib {jaxlib.version.__version__})",
-            "runtime": "" if self.is_cpu else str(getattr(self.first.client, "platform_version", "")),
+            "runtime": ""
+            if self.is_cpu
+            else str(getattr(self.first.client, "platform_version", "")),
             "blas": "xla",
             "device_arch": self.arch,
             "compute_units": self.compute_units,

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from mi300bench.device.face import AbstractDevice
+from mi300bench.device.base import AbstractDevice
 from mi300bench.errors import NodeError
 
 KINDS = ("cpu", "cuda", "rocm")
@@ -51,11 +51,15 @@ def open_device(kind: str, *, framework: str, threads: int = 0) -> AbstractDevic
 
         from mi300bench.device.jax_device import JaxDevice
     except ImportError as cause:
-        raise NodeError("JAX is not installed, and this measurement needs it", hint="pip install 'mi300bench[jax]'") from cause
+        raise NodeError(
+            "JAX is not installed, and this measurement needs it",
+            hint="pip install 'mi300bench[jax]'",
+        ) from cause
     found = jax.default_backend()
     if (found == "cpu") != (kind == "cpu"):
         raise NodeError(
-            f"the device {kind!r} was asked for, and JAX {jax.__version__} finds {found!r} here", hint="a jaxlib for it"
+            f"the device {kind!r} was asked for, and JAX {jax.__version__} finds {found!r} here",
+            hint="a jaxlib for it",
         )
     return JaxDevice(kind)
 

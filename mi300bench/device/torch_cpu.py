@@ -8,7 +8,7 @@ from typing import Any, final
 
 import torch
 
-from mi300bench.device.face import AbstractDevice
+from mi300bench.device.base import AbstractDevice
 from mi300bench.hw import inventory
 from mi300bench.schema.doubt import CacheUnknown, Doubt
 from mi300bench.schema.record import Scalar
@@ -77,7 +77,9 @@ class TorchCpu(AbstractDevice):
 
     def peak_memory(self, call: Callable[[], None]) -> float:
         """Return the allocator's peak during `call`, from the profiler's allocation events."""
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+        ) as profile:
             call()
         held = peak = 0
         for event in profile.profiler.kineto_results.events():

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import torch
 
-from mi300bench.device.face import AbstractDevice
+from mi300bench.device.base import AbstractDevice
 from mi300bench.hw import facts
 from mi300bench.schema.doubt import CacheUnknown, Doubt, NeverRun
 from mi300bench.schema.record import Scalar
@@ -35,13 +35,22 @@ class TorchGpu(AbstractDevice):
         torch.cuda.set_device(index)
         properties = torch.cuda.get_device_properties(index)
         self.is_rocm = torch.version.hip is not None
-        self.arch = properties.gcnArchName if self.is_rocm else f"sm_{properties.major}{properties.minor}"
+        self.arch = (
+            properties.gcnArchName if self.is_rocm else f"sm_{properties.major}{properties.minor}"
+        )
         self.name = properties.name or self.arch
         self.compute_units = properties.multi_processor_count
         self.memory_bytes = properties.total_memory
-        self.facts = facts.find_device(self.name, arch=self.arch, compute_units=self.compute_units, memory_bytes=self.memory_bytes)
+        self.facts = facts.find_device(
+            self.name,
+            arch=self.arch,
+            compute_units=self.compute_units,
+            memory_bytes=self.memory_bytes,
+        )
         if self.facts is not None and not self.facts.is_named_in(self.name):
-            self.name = self.facts.name  # "AMD Radeon Graphics" names no product; what it is was found by its figures
+            self.name = (
+                self.facts.name
+            )  # "AMD Radeon Graphics" names no product; what it is was found by its figures
         self.cache_bytes = self._cache_bytes(properties)
         self.torch_name = f"cuda:{index}"
         self.fp8 = "float8_e4m3fnuz" if self.arch.startswith("gfx942") else "float8_e4m3fn"
@@ -67,7 +76,9 @@ class TorchGpu(AbstractDevice):
 
     def flush(self) -> None:
         if self._flushed is None:
-            self._flushed = torch.empty(self.flush_bytes // 4, dtype=torch.float32, device=self.torch_name)
+            self._flushed = torch.empty(
+                self.flush_bytes // 4, dtype=torch.float32, device=self.torch_name
+            )
         self._flushed.add_(1.0)
 
     def synchronize(self) -> None:
@@ -86,12 +97,16 @@ class TorchGpu(AbstractDevice):
         return {
             "framework": "torch",
             "framework_version": torch.__version__,
-            "runtime": f"rocm {torch.version.hip}" if self.is_rocm else f"cuda {torch.version.cuda}",
+            "runtime": f"rocm {torch.version.hip}"
+            if self.is_rocm
+            else f"cuda {torch.version.cuda}",
             "blas": str(torch.backends.cuda.preferred_blas_library()),
             "device_arch": self.arch,
             "compute_units": self.compute_units,
             "cache_bytes": self.cache_bytes,
-            "partition": "" if self.facts or not self.is_rocm else f"{self.compute_units} units of {self.arch}",
+            "partition": ""
+            if self.facts or not self.is_rocm
+            else f"{self.compute_units} units of {self.arch}",
             "python": platform.python_version(),
         }
 

@@ -23,15 +23,23 @@ def export(settings: Settings) -> Exported:
         "mixed_precision": "bf16" if settings.is_bf16 else "no",
         "debug": False,
     }
-    chosen = "".join(f"{name}={json.dumps(value)}, " for name, value in ddp.keywords(settings).items())
+    chosen = "".join(
+        f"{name}={json.dumps(value)}, " for name, value in ddp.keywords(settings).items()
+    )
     code = f"Accelerator(gradient_accumulation_steps={settings.accumulate}, "
-    code += f"kwargs_handlers=[DistributedDataParallelKwargs({chosen}gradient_as_bucket_view=True)])"
+    code += (
+        f"kwargs_handlers=[DistributedDataParallelKwargs({chosen}gradient_as_bucket_view=True)])"
+    )
     notes = [
         f"buckets and accumulation are the script's own: {code}",
         f"micro-batch {settings.micro_batch} and seq_len {settings.seq_len} are the script's own: give them to its DataLoader",
         *settings.compute_notes(expresses_recompute=False),
     ]
     if "bucket_cap_mb_list" in chosen:
-        notes.append("DistributedDataParallelKwargs has no list of caps: wrap the model with --to ddp instead")
-    text = comments([*settings.head(), *notes]) + "".join(f"{name}: {json.dumps(value)}\n" for name, value in values.items())
+        notes.append(
+            "DistributedDataParallelKwargs has no list of caps: wrap the model with --to ddp instead"
+        )
+    text = comments([*settings.head(), *notes]) + "".join(
+        f"{name}: {json.dumps(value)}\n" for name, value in values.items()
+    )
     return Exported(text=text, notes=tuple(notes))

@@ -16,14 +16,19 @@ def keywords(settings: Settings) -> dict[str, object]:
 def export(settings: Settings) -> Exported:
     """Return a Python snippet that wraps a model as the trainer does."""
     chosen = keywords(settings)
-    lines = [*settings.head(), "bucket sizes are MiB; gradients are float32 and live in the buckets (gradient_as_bucket_view)"]
+    lines = [
+        *settings.head(),
+        "bucket sizes are MiB; gradients are float32 and live in the buckets (gradient_as_bucket_view)",
+    ]
     if not chosen:
         lines.append("the default bucket size was kept: leave bucket_cap_mb unset")
     if "bucket_cap_mb_list" in chosen:
         lines.append("bucket_cap_mb_list needs torch 2.13 or newer")
     notes = settings.compute_notes(expresses_recompute=False)
     if settings.accumulate > 1:
-        notes.append(f"{settings.accumulate} micro-batches a step: run all but the last under model.no_sync()")
+        notes.append(
+            f"{settings.accumulate} micro-batches a step: run all but the last under model.no_sync()"
+        )
     arguments = "".join(f", {name}={json.dumps(value)}" for name, value in chosen.items())
     code = (
         "from torch.nn.parallel import DistributedDataParallel\n"

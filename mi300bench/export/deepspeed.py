@@ -21,7 +21,11 @@ def document(settings: Settings) -> dict[str, Any]:
         "communication_data_type": "fp32",
         "optimizer": {
             "type": "AdamW",
-            "params": {"lr": settings.lr, "betas": list(settings.betas), "weight_decay": settings.weight_decay},
+            "params": {
+                "lr": settings.lr,
+                "betas": list(settings.betas),
+                "weight_decay": settings.weight_decay,
+            },
         },
         "zero_optimization": {
             "stage": 1,

@@ -32,7 +32,10 @@ def head_of(tuned: TunedConfig) -> list[str]:
         return [*lines, "not confirmed by fresh runs: mi300bench autotune does that"]
     ratio = tuned.confirmed.ratio
     said = f"confirmed: {tuned.confirmed.candidate} against the default: {tuned.confirmed.verdict}, {ratio.mid:.3f} of its step"
-    return [*lines, f"{said} ({ratio.low:.3f} to {ratio.high:.3f}) on {tuned.confirmed.runs} fresh runs each"]
+    return [
+        *lines,
+        f"{said} ({ratio.low:.3f} to {ratio.high:.3f}) on {tuned.confirmed.runs} fresh runs each",
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +88,27 @@ class Settings:
                 "differs, so the size is written out"
             ]
         if len(self.caps_mib) > 1:
-            return [f"the caps {list(self.caps_mib)} MiB become one, {self.bucket_mib:g} MiB: this target has no list of caps"]
+            return [
+                f"the caps {list(self.caps_mib)} MiB become one, {self.bucket_mib:g} MiB: this target has no list of caps"
+            ]
         return []
 
     def compute_notes(self, *, expresses_recompute: bool) -> list[str]:
         """Return the choices about how a step is computed that a target does not express."""
-        notes = [f"the model itself is not exported: {self.tuned.trainer} is this project's trainer"]
+        notes = [
+            f"the model itself is not exported: {self.tuned.trainer} is this project's trainer"
+        ]
         if self.loss_chunk:
-            notes.append(f"compute.loss_chunk={self.loss_chunk} is not expressed: a loss in chunks is the model's own code here")
-        notes.append(f"compute.experts={self.experts} is not expressed: how experts are computed is the model's own code here")
+            notes.append(
+                f"compute.loss_chunk={self.loss_chunk} is not expressed: a loss in chunks is the model's own code here"
+            )
+        notes.append(
+            f"compute.experts={self.experts} is not expressed: how experts are computed is the model's own code here"
+        )
         if self.recompute != "none" and not expresses_recompute:
-            notes.append(f"compute.recompute={self.recompute} is not expressed: checkpoint the blocks in code")
+            notes.append(
+                f"compute.recompute={self.recompute} is not expressed: checkpoint the blocks in code"
+            )
         return notes
 
 
@@ -117,7 +130,11 @@ def settings_of(tuned: TunedConfig) -> Settings:
             recompute=c["compute"]["recompute"],
             loss_chunk=c["compute"]["loss_chunk"],
             experts=c["compute"]["experts"],
-            caps_mib=() if caps == FRAMEWORK_DEFAULT else tuple(caps) if isinstance(caps, Sequence) else (float(caps),),
+            caps_mib=()
+            if caps == FRAMEWORK_DEFAULT
+            else tuple(caps)
+            if isinstance(caps, Sequence)
+            else (float(caps),),
             lr=c["optimizer"]["lr"],
             betas=(c["optimizer"]["beta1"], c["optimizer"]["beta2"]),
             weight_decay=c["optimizer"]["weight_decay"],
@@ -126,7 +143,8 @@ def settings_of(tuned: TunedConfig) -> Settings:
         )
     except KeyError as cause:
         raise PlanError(
-            f"the config of {tuned.trainer} has no {cause} to export", hint=f"tune it: mi300bench tune {tuned.trainer}"
+            f"the config of {tuned.trainer} has no {cause} to export",
+            hint=f"tune it: mi300bench tune {tuned.trainer}",
         ) from cause
     except TypeError as cause:
         raise PlanError(
@@ -144,5 +162,8 @@ def toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
     """Return tables of plain values as TOML."""
     blocks = []
     for name, table in tables.items():
-        blocks.append(f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items()))
+        blocks.append(
+            f"[{name}]\n"
+            + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+        )
     return "\n".join(blocks)

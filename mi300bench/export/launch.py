@@ -32,9 +32,17 @@ def sbatch(settings: Settings) -> Exported:
     """Return a batch file for ``sbatch FILE tuned.toml``: one task a node, which starts that node's ranks."""
     is_cpu = settings.tuned.device_kind == "cpu"
     resources = (
-        [f"--cpus-per-task={max(1, settings.threads) * settings.ranks}"] if is_cpu else [f"--gpus-per-node={settings.ranks}"]
+        [f"--cpus-per-task={max(1, settings.threads) * settings.ranks}"]
+        if is_cpu
+        else [f"--gpus-per-node={settings.ranks}"]
     )
-    lines = [f"--job-name={settings.tuned.trainer}", "--nodes=1", "--ntasks-per-node=1", *resources, "--output=%x-%j.out"]
+    lines = [
+        f"--job-name={settings.tuned.trainer}",
+        "--nodes=1",
+        "--ntasks-per-node=1",
+        *resources,
+        "--output=%x-%j.out",
+    ]
     notes = [
         f"tuned for {settings.ranks} rank(s) on one node; --nodes may be raised, and then the global batch of "
         f"{settings.global_batch} sequences grows with it and the buckets are to be tuned anew"

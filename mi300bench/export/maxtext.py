@@ -29,7 +29,10 @@ def values(settings: MeshSettings) -> dict[str, object]:
     """Return MaxText's keys with their values."""
     adapted = [MODULES[name] for name in settings.targets if name in MODULES]
     if not adapted:
-        raise PlanError("MaxText has no place for adapters on the head alone", hint="lora.targets of layers, or --to env")
+        raise PlanError(
+            "MaxText has no place for adapters on the head alone",
+            hint="lora.targets of layers, or --to env",
+        )
     found: dict[str, object] = {
         "base_config": "base.yml",
         "hardware": "cpu" if settings.tuned.device_kind == "cpu" else "gpu",
@@ -74,25 +77,39 @@ def export(settings: MeshSettings) -> Exported:
         f"compute.attention_block={settings.attention_block} is not expressed: MaxText has its own kernels",
     ]
     if settings.preset not in MODELS:
-        notes.append(f"the preset {settings.preset} is no model of MaxText: set model_name or its sizes")
+        notes.append(
+            f"the preset {settings.preset} is no model of MaxText: set model_name or its sizes"
+        )
     if settings.remat == "none":
-        notes.append("remat none is not expressed: minimal_with_context keeps the most that MaxText keeps")
+        notes.append(
+            "remat none is not expressed: minimal_with_context keeps the most that MaxText keeps"
+        )
     if settings.unroll > 1:
-        notes.append(f"compute.unroll={settings.unroll} is not expressed: MaxText scans layers one by one")
+        notes.append(
+            f"compute.unroll={settings.unroll} is not expressed: MaxText scans layers one by one"
+        )
     if settings.loss_chunk:
-        notes.append(f"compute.loss_chunk={settings.loss_chunk} is not expressed as tokens: see num_vocab_tiling")
+        notes.append(
+            f"compute.loss_chunk={settings.loss_chunk} is not expressed as tokens: see num_vocab_tiling"
+        )
     if settings.is_rslora:
-        notes.append(f"rslora is not expressed: set lora_alpha to {settings.alpha * settings.rank**0.5:g} for the same scale")
+        notes.append(
+            f"rslora is not expressed: set lora_alpha to {settings.alpha * settings.rank**0.5:g} for the same scale"
+        )
     if settings.dropout:
         notes.append(f"lora.dropout={settings.dropout:g} is not expressed")
     lost = [name for name in settings.targets if name not in MODULES]
     if lost:
         notes.append(f"adapters on {', '.join(lost)} are not expressed by lora_module_path")
     if settings.weights or settings.adapter:
-        notes.append("weights and adapter to start from are not expressed: convert them and set load_parameters_path")
+        notes.append(
+            "weights and adapter to start from are not expressed: convert them and set load_parameters_path"
+        )
     if settings.memory_fraction or settings.combine_bytes:
         notes.append("what JAX is told before it starts is in --to env")
-    return Exported(text=comments([*settings.head(), *notes]) + _yaml(values(settings)), notes=tuple(notes))
+    return Exported(
+        text=comments([*settings.head(), *notes]) + _yaml(values(settings)), notes=tuple(notes)
+    )
 
 
 def _yaml(table: Mapping[str, object], indent: str = "") -> str:

@@ -30,7 +30,11 @@ def arguments(settings: Settings) -> dict[str, str]:
     if settings.is_bf16:
         options["--bf16"] = ""
     if settings.recompute == "block":
-        options |= {"--recompute-granularity": "full", "--recompute-method": "uniform", "--recompute-num-layers": "1"}
+        options |= {
+            "--recompute-granularity": "full",
+            "--recompute-method": "uniform",
+            "--recompute-num-layers": "1",
+        }
     return options
 
 
@@ -43,6 +47,17 @@ def export(settings: Settings) -> Exported:
         *settings.bucket_notes(),
         *settings.compute_notes(expresses_recompute=True),
     ]
-    lines = "".join(f"{name} {value}".rstrip() + "\n" for name, value in arguments(settings).items())
-    text = comments([*settings.head(), "use: pretrain_gpt.py $(grep -v '^#' FILE) and the model's own arguments", *notes]) + lines
+    lines = "".join(
+        f"{name} {value}".rstrip() + "\n" for name, value in arguments(settings).items()
+    )
+    text = (
+        comments(
+            [
+                *settings.head(),
+                "use: pretrain_gpt.py $(grep -v '^#' FILE) and the model's own arguments",
+                *notes,
+            ]
+        )
+        + lines
+    )
     return Exported(text=text, notes=tuple(notes))

@@ -56,13 +56,17 @@ def mesh_settings_of(tuned: TunedConfig) -> MeshSettings:
     """Return the settings of a tuned config; `PlanError` names what it lacks."""
     try:
         c: Any = tuned.config
-        mesh, data, compute, lora, rule, launch = (c[name] for name in ("mesh", "data", "compute", "lora", "optimizer", "launch"))
+        mesh, data, compute, lora, rule, launch = (
+            c[name] for name in ("mesh", "data", "compute", "lora", "optimizer", "launch")
+        )
         return MeshSettings(
             tuned=tuned,
             preset=c["preset"],
             **{name: mesh[name] for name in ("dp", "fsdp", "mp")},
             **{name: data[name] for name in ("batch", "accumulate", "seq_len")},
-            **{name: compute[name] for name in ("remat", "unroll", "attention_block", "loss_chunk")},
+            **{
+                name: compute[name] for name in ("remat", "unroll", "attention_block", "loss_chunk")
+            },
             is_bf16=c["precision"] == "bfloat16",
             rank=lora["rank"],
             alpha=lora["alpha"],
@@ -83,7 +87,8 @@ def mesh_settings_of(tuned: TunedConfig) -> MeshSettings:
         )
     except KeyError as cause:
         raise PlanError(
-            f"the config of {tuned.trainer} has no {cause} to export", hint=f"tune it: mi300bench tune {tuned.trainer}"
+            f"the config of {tuned.trainer} has no {cause} to export",
+            hint=f"tune it: mi300bench tune {tuned.trainer}",
         ) from cause
     except TypeError as cause:
         raise PlanError(

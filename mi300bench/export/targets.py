@@ -18,7 +18,10 @@ TARGETS: Mapping[str, Callable[[Settings], Exported]] = {
     "torchrun": launch.torchrun,
     "sbatch": launch.sbatch,
 }
-MESH_TARGETS: Mapping[str, Callable[[MeshSettings], Exported]] = {"maxtext": maxtext.export, "env": env.export_mesh}
+MESH_TARGETS: Mapping[str, Callable[[MeshSettings], Exported]] = {
+    "maxtext": maxtext.export,
+    "env": env.export_mesh,
+}
 ALL_TARGETS = tuple(dict.fromkeys((*TARGETS, *MESH_TARGETS)))
 
 
@@ -27,7 +30,10 @@ def export(tuned: TunedConfig, target: str) -> Exported:
     is_meshed = "mesh" in tuned.config
     known = MESH_TARGETS if is_meshed else TARGETS
     if target not in known:
-        raise PlanError(f"there is no exporter of {tuned.trainer} for {target!r}", hint=f"one of {', '.join(known)}")
+        raise PlanError(
+            f"there is no exporter of {tuned.trainer} for {target!r}",
+            hint=f"one of {', '.join(known)}",
+        )
     if is_meshed:
         return MESH_TARGETS[target](mesh_settings_of(tuned))
     return TARGETS[target](settings_of(tuned))

@@ -20,7 +20,10 @@ def export(settings: Settings) -> Exported:
             "mixed_precision_reduce": "float32",
         },
         "debug": {"seed": settings.seed},
-        "parallelism": {"data_parallel_replicate_degree": settings.ranks, "data_parallel_shard_degree": 1},
+        "parallelism": {
+            "data_parallel_replicate_degree": settings.ranks,
+            "data_parallel_shard_degree": 1,
+        },
         "activation_checkpoint": {"mode": "full" if settings.recompute == "block" else "none"},
         "optimizer": {
             "name": "AdamW",
@@ -29,7 +32,11 @@ def export(settings: Settings) -> Exported:
             "beta2": settings.betas[1],
             "weight_decay": settings.weight_decay,
         },
-        "lr_scheduler": {"warmup_steps": settings.warmup_steps, "decay_type": "cosine", "min_lr_factor": round(1 / 3, 4)},
+        "lr_scheduler": {
+            "warmup_steps": settings.warmup_steps,
+            "decay_type": "cosine",
+            "min_lr_factor": round(1 / 3, 4),
+        },
     }
     notes = [
         "the bucket size is not expressed: torchtitan has none (FSDP2 reduces what each wrapped module holds; its replication "

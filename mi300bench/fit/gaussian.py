@@ -50,7 +50,9 @@ class GaussianProcess:
         parameters = np.log(np.array([*self.lengths, self.scale, self.noise]))
         offset = float(values.mean())
         factor, weights, _ = _factor(scaled, values - offset, parameters, np.zeros_like(values))
-        return replace(self, features=scaled, values=values, offset=offset, factor=factor, weights=weights)
+        return replace(
+            self, features=scaled, values=values, offset=offset, factor=factor, weights=weights
+        )
 
 
 def _kernel(one: Array, other: Array, lengths: Array, scale: float) -> Array:
@@ -60,11 +62,17 @@ def _kernel(one: Array, other: Array, lengths: Array, scale: float) -> Array:
     return kernel
 
 
-def _factor(scaled: Array, values: Array, parameters: Array, noise: Array) -> tuple[Any, Array, float]:
+def _factor(
+    scaled: Array, values: Array, parameters: Array, noise: Array
+) -> tuple[Any, Array, float]:
     """Return the Cholesky factor, the weights and the negative log likelihood at log `parameters`."""
     from scipy.linalg import cho_solve, cholesky
 
-    lengths, scale, extra = np.exp(parameters[:-2]), float(np.exp(parameters[-2])), float(np.exp(parameters[-1]))
+    lengths, scale, extra = (
+        np.exp(parameters[:-2]),
+        float(np.exp(parameters[-2])),
+        float(np.exp(parameters[-1])),
+    )
     covariance = _kernel(scaled, scaled, lengths, scale) + np.diag(noise**2 + extra**2 + 1e-8)
     factor = cholesky(covariance, lower=True)
     weights = cho_solve((factor, True), values)
@@ -80,7 +88,9 @@ def fit_process(features: Array, values: Array, *, noise: Array | None = None) -
     scaled, offset = (features - middle) / spread, float(values.mean())
     centred = values - offset
     known = np.zeros_like(values) if noise is None else noise
-    chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_FOR_LENGTHS)).astype(int))
+    chosen = np.unique(
+        np.linspace(0, len(values) - 1, min(len(values), MOST_FOR_LENGTHS)).astype(int)
+    )
     size = max(float(centred.std()), 1e-3)
 
     def cost(parameters: Array) -> float:
@@ -95,9 +105,16 @@ def fit_process(features: Array, values: Array, *, noise: Array | None = None) -
         return found
 
     dims = features.shape[1]
-    bounds = [np.log(LENGTH_BOUNDS)] * dims + [np.log(np.array(SCALE_BOUNDS) * size)] + [np.log(np.array(NOISE_BOUNDS) * size)]
+    bounds = (
+        [np.log(LENGTH_BOUNDS)] * dims
+        + [np.log(np.array(SCALE_BOUNDS) * size)]
+        + [np.log(np.array(NOISE_BOUNDS) * size)]
+    )
     starts = [np.log(np.array([length] * dims + [size, 0.2 * size])) for length in (0.7, 3.0)]
-    fits = [minimize(cost, start, jac=slope, bounds=bounds, method="L-BFGS-B", options={"maxiter": 60}) for start in starts]
+    fits = [
+        minimize(cost, start, jac=slope, bounds=bounds, method="L-BFGS-B", options={"maxiter": 60})
+        for start in starts
+    ]
     best = min(fits, key=lambda fitted: float(fitted.fun)).x
     factor, weights, _ = _factor(scaled, centred, best, known)
     return GaussianProcess(

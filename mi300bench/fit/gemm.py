@@ -57,7 +57,13 @@ def alignment(size: int) -> int:
 
 def _features(products: Sequence[Product]) -> Array:
     rows = [
-        [math.log2(p.m), math.log2(p.n), math.log2(p.k), *map(alignment, (p.m, p.n, p.k)), *(p.layout == x for x in LAYOUTS[1:])]
+        [
+            math.log2(p.m),
+            math.log2(p.n),
+            math.log2(p.k),
+            *map(alignment, (p.m, p.n, p.k)),
+            *(p.layout == x for x in LAYOUTS[1:]),
+        ]
         for p in products
     ]
     return np.array(rows, dtype=float)
@@ -76,10 +82,17 @@ class GemmModel:
     ranges: Mapping[str, tuple[int, int]]
     errors: tuple[float, ...]
     evidence: tuple[str, ...]
-    nearest_errors: tuple[float, ...] = field(default=())  # of taking the nearest measured shape's rate instead
+    nearest_errors: tuple[float, ...] = field(
+        default=()
+    )  # of taking the nearest measured shape's rate instead
 
     def _trend(self, products: Sequence[Product]) -> Array:
-        return np.array([_trend(p, self.element_bytes, self.peak, self.bandwidth, self.launch_s) for p in products])
+        return np.array(
+            [
+                _trend(p, self.element_bytes, self.peak, self.bandwidth, self.launch_s)
+                for p in products
+            ]
+        )
 
     def seconds(self, products: Sequence[Product]) -> Array:
         """Return the predicted seconds of each product."""
@@ -95,7 +108,11 @@ class GemmModel:
         for name, size in (("M", product.m), ("N", product.n), ("K", product.k)):
             low, high = self.ranges[name]
             if not low <= size <= high:
-                doubts.append(OutOfRange(what=f"a {self.dtype} product's {name}", asked=size, low=low, high=high))
+                doubts.append(
+                    OutOfRange(
+                        what=f"a {self.dtype} product's {name}", asked=size, low=low, high=high
+                    )
+                )
         if doubts:
             width *= BEYOND_RANGE
         mid = float(self._trend([product])[0] * math.exp(float(mean[0])))
@@ -110,19 +127,25 @@ def _trend(product: Product, element: int, peak: float, bandwidth: float, launch
 def product_of(record: Measurement) -> Product:
     """Return the product that a `gemm` record measured."""
     p = record.params
-    return Product(m=int(str(p["m"])), n=int(str(p["n"])), k=int(str(p["k"])), layout=str(p["layout"]))
+    return Product(
+        m=int(str(p["m"])), n=int(str(p["n"])), k=int(str(p["k"])), layout=str(p["layout"])
+    )
 
 
 def _nearest(products: Sequence[Product], rates: Array, asked: Product) -> float:
     """Return the rate of the measured shape that is nearest in the logarithms of M, N and K, same layout first."""
     at = np.log2([asked.m, asked.n, asked.k])
     distances = [
-        float(((np.log2([p.m, p.n, p.k]) - at) ** 2).sum()) + (0.0 if p.layout == asked.layout else 1e-6) for p in products
+        float(((np.log2([p.m, p.n, p.k]) - at) ** 2).sum())
+        + (0.0 if p.layout == asked.layout else 1e-6)
+        for p in products
     ]
     return float(rates[int(np.argmin(distances))])
 
 
-def _held_out(products: Sequence[Product], trend: Array, logs: Array, seconds: Array) -> tuple[list[float], list[float]]:
+def _held_out(
+    products: Sequence[Product], trend: Array, logs: Array, seconds: Array
+) -> tuple[list[float], list[float]]:
     """Return relative residuals of shapes left out by folds, of the process and of the nearest neighbour."""
     shapes = list(dict.fromkeys((p.m, p.n, p.k) for p in products))
     order = np.random.default_rng(0).permutation(len(shapes))
@@ -136,7 +159,10 @@ def _held_out(products: Sequence[Product], trend: Array, logs: Array, seconds: A
         mean, _ = fit_process(features[kept], logs[kept]).predict(features[out])
         ours += [float(e) for e in np.abs(trend[out] * np.exp(mean) / seconds[out] - 1)]
         rest = [products[index] for index in kept]
-        nearest += [abs(products[i].flop / _nearest(rest, rates[kept], products[i]) / seconds[i] - 1) for i in out]
+        nearest += [
+            abs(products[i].flop / _nearest(rest, rates[kept], products[i]) / seconds[i] - 1)
+            for i in out
+        ]
     return ours, nearest
 
 
@@ -153,7 +179,10 @@ def fit_gemm(groups: Sequence[Sequence[Measurement]], *, held_out: bool = True) 
         )
     kinds = {str(passes[0].params["dtype"]) for passes in groups}
     if len(kinds) > 1:
-        raise RecordError(f"products of {' and '.join(sorted(kinds))} do not share a fit", hint="choose one with --dtype")
+        raise RecordError(
+            f"products of {' and '.join(sorted(kinds))} do not share a fit",
+            hint="choose one with --dtype",
+        )
     dtype = kinds.pop()
     element = ELEMENT_BYTES[dtype]
     seconds = np.array([stats.interval_of(passes).mid for passes in groups])
@@ -163,7 +192,11 @@ def fit_gemm(groups: Sequence[Sequence[Measurement]], *, held_out: bool = True) 
     trend = np.array([_trend(p, element, peak, bandwidth, launch_s) for p in products])
     logs = np.log(seconds / trend)
     ours, nearest = _held_out(products, trend, logs, seconds) if held_out else ([], [])
-    sizes = {"M": [p.m for p in products], "N": [p.n for p in products], "K": [p.k for p in products]}
+    sizes = {
+        "M": [p.m for p in products],
+        "N": [p.n for p in products],
+        "K": [p.k for p in products],
+    }
     return GemmModel(
         dtype=dtype,
         element_bytes=element,

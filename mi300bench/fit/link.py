@@ -44,7 +44,9 @@ class LinkModel:
     kink_bytes: float | None  # where the second straight piece starts
     errors: tuple[float, ...]
     evidence: tuple[str, ...]
-    concurrency: float = 1.0  # what two at once carry together, over what one does: 1 where one fills the link
+    concurrency: float = (
+        1.0  # what two at once carry together, over what one does: 1 where one fills the link
+    )
 
     @property
     def typical_error(self) -> float:
@@ -113,11 +115,15 @@ def _held_out(sizes: Array, seconds: Array) -> tuple[float, ...]:
 
 def _concurrency(link: LinkModel, pairs: Sequence[Sequence[Measurement]]) -> float:
     """Return the median gain of two at once over one after the other, from 1 (none) to 2 (free)."""
-    gains = [2 * link.seconds_of(p[0].work.message_bytes / 2) / stats.interval_of(p).mid for p in pairs]
+    gains = [
+        2 * link.seconds_of(p[0].work.message_bytes / 2) / stats.interval_of(p).mid for p in pairs
+    ]
     return min(2.0, max(1.0, stats.typical(gains))) if gains else 1.0
 
 
-def fit_link(groups: Sequence[Sequence[Measurement]], *, pairs: Sequence[Sequence[Measurement]] = ()) -> LinkModel:
+def fit_link(
+    groups: Sequence[Sequence[Measurement]], *, pairs: Sequence[Sequence[Measurement]] = ()
+) -> LinkModel:
     """Return the fit of one collective's points, each given as its passes; `RecordError` below three sizes.
 
     `pairs` are points with two of them in flight, from which the concurrency comes.

@@ -33,7 +33,9 @@ def _factors(record: Measurement) -> tuple[float, float]:
     )
     undisturbed = max(both - beside, 0.0)
     slowed = collective - undisturbed
-    return max(1.0, beside / alone), min(MOST_SLOWDOWN, max(1.0, beside / slowed)) if slowed > 0 else MOST_SLOWDOWN
+    return max(1.0, beside / alone), min(
+        MOST_SLOWDOWN, max(1.0, beside / slowed)
+    ) if slowed > 0 else MOST_SLOWDOWN
 
 
 def fit_overlap(groups: Sequence[Sequence[Measurement]]) -> OverlapModel:
@@ -44,7 +46,9 @@ def fit_overlap(groups: Sequence[Sequence[Measurement]]) -> OverlapModel:
     for passes in groups:
         factors = [_factors(record) for record in passes]
         size = float(str(passes[0].params["bytes"]))
-        rows.append((size, stats.typical([f[0] for f in factors]), stats.typical([f[1] for f in factors])))
+        rows.append(
+            (size, stats.typical([f[0] for f in factors]), stats.typical([f[1] for f in factors]))
+        )
     rows.sort()
     return OverlapModel(
         compute=stats.typical([row[1] for row in rows]),

@@ -20,7 +20,9 @@ def caps_in_bytes(caps: Caps) -> tuple[int, ...]:
     """Return the caps that DDP uses for ``default``, one cap in MiB, or a list of caps in MiB."""
     if isinstance(caps, str):
         if caps != "default":
-            raise PlanError(f"bucket cap {caps!r} is not known", hint='"default", MiB, or a list of MiB')
+            raise PlanError(
+                f"bucket cap {caps!r} is not known", hint='"default", MiB, or a list of MiB'
+            )
         return DEFAULT_CAPS_BYTES
     listed = caps if isinstance(caps, Sequence) else [caps]
     return tuple(int(cap * MIB) for cap in listed)
@@ -45,4 +47,6 @@ def pack(gradient_bytes: Sequence[int], caps: Caps) -> tuple[tuple[int, ...], ..
 
 def bucket_bytes(gradient_bytes: Sequence[int], caps: Caps) -> tuple[int, ...]:
     """Return the size of each bucket in bytes."""
-    return tuple(sum(gradient_bytes[index] for index in bucket) for bucket in pack(gradient_bytes, caps))
+    return tuple(
+        sum(gradient_bytes[index] for index in bucket) for bucket in pack(gradient_bytes, caps)
+    )

@@ -45,7 +45,11 @@ class MemoryCurve:
     @property
     def knees(self) -> tuple[float, ...]:
         """Return the footprints at which the bandwidth falls, in bytes. Where it rises, calls outgrow their overhead."""
-        falls = [(one, other) for one, other in itertools.pairwise(self.levels) if other.bandwidth < one.bandwidth]
+        falls = [
+            (one, other)
+            for one, other in itertools.pairwise(self.levels)
+            if other.bandwidth < one.bandwidth
+        ]
         return tuple(math.sqrt(one.last_bytes * other.first_bytes) for one, other in falls)
 
     @property
@@ -67,7 +71,10 @@ def staircase(logs: NDArray[np.float64]) -> list[int]:
     for levels in range(1, min(MOST_LEVELS, count) + 1):
         for end in range(1, count + 1):
             options = [
-                (best[levels - 1, start][0] + cost(start, end), [*best[levels - 1, start][1], start])
+                (
+                    best[levels - 1, start][0] + cost(start, end),
+                    [*best[levels - 1, start][1], start],
+                )
                 for start in range(end)
                 if (levels - 1, start) in best
             ]
@@ -87,7 +94,13 @@ def fit_memory(groups: Sequence[Sequence[Measurement]]) -> MemoryCurve:
     for passes in groups:
         work = passes[0].work
         seconds = stats.interval_of(passes).mid
-        rows.append((work.bytes_read + work.bytes_written, stats.bandwidth(work, seconds), [record.id for record in passes]))
+        rows.append(
+            (
+                work.bytes_read + work.bytes_written,
+                stats.bandwidth(work, seconds),
+                [record.id for record in passes],
+            )
+        )
     rows.sort(key=lambda row: row[0])
     footprints, bandwidths = [row[0] for row in rows], [row[1] for row in rows]
     starts = staircase(np.log(np.array(bandwidths)))

@@ -68,7 +68,9 @@ class SimulatedStep:
 def fit_timeline(passes: Sequence[Measurement]) -> Timeline:
     """Return the timeline from the passes of one backward point: medians over all their steps."""
     if not passes:
-        raise RecordError("the store has no gradient timeline", hint="mi300bench tune zaya1 measures it")
+        raise RecordError(
+            "the store has no gradient timeline", hint="mi300bench tune zaya1 measures it"
+        )
     first = passes[0]
     names = tuple(str(name) for name in first.series["parameter"])
     if any(tuple(record.series["parameter"]) != names for record in passes):
@@ -76,7 +78,12 @@ def fit_timeline(passes: Sequence[Measurement]) -> Timeline:
             "the passes of the gradient timeline disagree on the order of gradients",
             hint="measure it again: the model or torch changed between the passes",
         )
-    ready = np.concatenate([np.array(record.series["ready_s"], dtype=float).reshape(-1, len(names)) for record in passes])
+    ready = np.concatenate(
+        [
+            np.array(record.series["ready_s"], dtype=float).reshape(-1, len(names))
+            for record in passes
+        ]
+    )
     phases = {
         name: stats.typical([float(v) for record in passes for v in record.series[name]])
         for name in ("forward_s", "backward_s", "update_s")
@@ -117,7 +124,9 @@ def _run(
     sending: list[_Sending] = []
     starts, ends = [0.0] * len(ready), [0.0] * len(ready)
     while computed < backward_s - INSTANT_S or sending or waiting < len(ready):
-        while waiting < len(ready) and len(sending) < lanes and ready[waiting] <= computed + INSTANT_S:
+        while (
+            waiting < len(ready) and len(sending) < lanes and ready[waiting] <= computed + INSTANT_S
+        ):
             starts[waiting] = now
             sending.append(_Sending(waiting, *parts[waiting]))
             waiting += 1
@@ -126,10 +135,15 @@ def _run(
         send_rate = 1 / slow[1] if computing and sending else 1.0
         moving = sum(1 for s in sending if s.latency_left <= INSTANT_S)
         share = min(1.0, concurrency / moving) if moving else 1.0
-        steps = [s.latency_left if s.latency_left > INSTANT_S else s.transfer_left / (send_rate * share) for s in sending]
+        steps = [
+            s.latency_left if s.latency_left > INSTANT_S else s.transfer_left / (send_rate * share)
+            for s in sending
+        ]
         if computing:
             goal = ready[waiting] if waiting < len(ready) and len(sending) < lanes else backward_s
-            steps.append((min(max(goal, computed + INSTANT_S), backward_s) - computed) / compute_rate)
+            steps.append(
+                (min(max(goal, computed + INSTANT_S), backward_s) - computed) / compute_rate
+            )
         passed = max(min(steps), 0.0)
         now += passed
         computed += passed * compute_rate
@@ -138,7 +152,9 @@ def _run(
                 s.latency_left -= passed
             else:
                 s.transfer_left -= passed * send_rate * share
-        for s in [s for s in sending if s.latency_left <= INSTANT_S and s.transfer_left <= INSTANT_S]:
+        for s in [
+            s for s in sending if s.latency_left <= INSTANT_S and s.transfer_left <= INSTANT_S
+        ]:
             ends[s.bucket] = now
             sending.remove(s)
     return now, starts, ends
@@ -198,7 +214,9 @@ class StepModel:
         """Return the model with each phase of its timeline stretched."""
         timeline = replace(
             self.timeline,
-            gradient_bytes=tuple(round(size * factors.gradients) for size in self.timeline.gradient_bytes),
+            gradient_bytes=tuple(
+                round(size * factors.gradients) for size in self.timeline.gradient_bytes
+            ),
             ready_s=tuple(moment * factors.backward for moment in self.timeline.ready_s),
             forward_s=self.timeline.forward_s * factors.forward,
             backward_s=self.timeline.backward_s * factors.backward,
@@ -208,16 +226,29 @@ class StepModel:
         )
         return replace(self, timeline=timeline)
 
-    def simulate(self, caps: Caps, *, accumulate: int = 1, link_factor: float = 1.0, compute_factor: float = 1.0) -> SimulatedStep:
+    def simulate(
+        self,
+        caps: Caps,
+        *,
+        accumulate: int = 1,
+        link_factor: float = 1.0,
+        compute_factor: float = 1.0,
+    ) -> SimulatedStep:
         """Return the step with buckets of `caps`; the factors stretch communication and computation."""
         timeline = self.timeline
-        before_s = (accumulate - 1) * (timeline.forward_s + timeline.backward_s) + timeline.forward_s + timeline.update_s
+        before_s = (
+            (accumulate - 1) * (timeline.forward_s + timeline.backward_s)
+            + timeline.forward_s
+            + timeline.update_s
+        )
         if self.link is None or self.overlap is None:
             step_s = (before_s + timeline.backward_s) * compute_factor
             return SimulatedStep(step_s=step_s, exposed_s=0.0, transfers=())
         buckets = pack(timeline.gradient_bytes, caps)
         sizes = [sum(timeline.gradient_bytes[index] for index in bucket) for bucket in buckets]
-        ready = [max(timeline.ready_s[index] for index in bucket) * compute_factor for bucket in buckets]
+        ready = [
+            max(timeline.ready_s[index] for index in bucket) * compute_factor for bucket in buckets
+        ]
         # The reducer starts buckets in order, so none starts before those in front of it are ready.
         ready = [float(moment) for moment in np.maximum.accumulate(ready)]
         latency = self.link.latency_s * link_factor
@@ -242,15 +273,26 @@ class StepModel:
         """Return the seconds of a step, with the link's held-out error and the timeline's spread as bounds."""
         error, spread = self.link.typical_error if self.link else 0.0, self.timeline.spread
         middle = self.simulate(caps, accumulate=accumulate)
-        found = [doubt for t in middle.transfers if self.link for doubt in self.link.predict(t.bytes).doubts]
+        found = [
+            doubt
+            for t in middle.transfers
+            if self.link
+            for doubt in self.link.predict(t.bytes).doubts
+        ]
         doubts = tuple(dict.fromkeys(found))
         if doubts:
             error *= BEYOND_RANGE
 
         def at(link_factor: float, compute_factor: float) -> float:
-            step = self.simulate(caps, accumulate=accumulate, link_factor=link_factor, compute_factor=compute_factor)
+            step = self.simulate(
+                caps, accumulate=accumulate, link_factor=link_factor, compute_factor=compute_factor
+            )
             return step.step_s
 
         low, high = at(1 / (1 + error), 1 / (1 + spread)), at(1 + error, 1 + spread)
         mid = middle.step_s
-        return Prediction(value=Interval(low=min(low, mid), mid=mid, high=max(high, mid)), evidence=self.evidence, doubts=doubts)
+        return Prediction(
+            value=Interval(low=min(low, mid), mid=mid, high=max(high, mid)),
+            evidence=self.evidence,
+            doubts=doubts,
+        )

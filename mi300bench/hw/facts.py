@@ -41,7 +41,10 @@ class DeviceFacts:
         """Return whether a driver's name states this product."""
         if any(word.lower() in name.lower() for word in self.others):
             return False
-        return any(re.search(rf"(?<![A-Za-z]){re.escape(part)}", name, re.IGNORECASE) for part in self.match)  # GH200 is no H200
+        return any(
+            re.search(rf"(?<![A-Za-z]){re.escape(part)}", name, re.IGNORECASE)
+            for part in self.match
+        )  # GH200 is no H200
 
 
 @cache
@@ -56,13 +59,18 @@ def device_table() -> tuple[DeviceFacts, ...]:
             match=tuple(table["match"]),
             compute_units=table["compute_units"],
             others=tuple(table.get("others", ())),
-            facts={name: Fact(**(fact | {"unit": Unit(fact["unit"])})) for name, fact in table["facts"].items()},
+            facts={
+                name: Fact(**(fact | {"unit": Unit(fact["unit"])}))
+                for name, fact in table["facts"].items()
+            },
         )
         for key, table in document["devices"].items()
     )
 
 
-def find_device(name: str, *, arch: str = "", compute_units: int = 0, memory_bytes: float = 0) -> DeviceFacts | None:
+def find_device(
+    name: str, *, arch: str = "", compute_units: int = 0, memory_bytes: float = 0
+) -> DeviceFacts | None:
     """Return the facts of the device called `name`, or None.
 
     Where a driver gives no useful name (ROCm in some containers), the architecture decides, provided that the count of compute
@@ -76,14 +84,20 @@ def find_device(name: str, *, arch: str = "", compute_units: int = 0, memory_byt
         for device in device_table()
         if arch.split(":")[0] == device.arch
         and compute_units == device.compute_units
-        and (not memory_bytes or abs(memory_bytes / device.facts["memory_bytes"].value - 1) < SAME_MEMORY)
+        and (
+            not memory_bytes
+            or abs(memory_bytes / device.facts["memory_bytes"].value - 1) < SAME_MEMORY
+        )
     ]
     return by_arch[0] if len(by_arch) == 1 and not _names_another(name) else None
 
 
 def _names_another(name: str) -> bool:
     """Return whether the driver's name states a product, which then is none of the table."""
-    return any(word in name.upper() for word in ("MI3", "MI2", "H100", "H200", "GH200", "H20", "H800", "B100", "B200", "B300"))
+    return any(
+        word in name.upper()
+        for word in ("MI3", "MI2", "H100", "H200", "GH200", "H20", "H800", "B100", "B200", "B300")
+    )
 
 
 def peak_fraction(achieved: float, peak: Fact | None) -> float | None:

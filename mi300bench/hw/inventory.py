@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mi300bench.schema.doubt import Doubt, ForeignLoad, Governor, LittleMemory, NumaBalancing, PartitionMode
+from mi300bench.schema.doubt import (
+    Doubt,
+    ForeignLoad,
+    Governor,
+    LittleMemory,
+    NumaBalancing,
+    PartitionMode,
+)
 from mi300bench.units import GIB
 
 # Under this much free memory a run of the small presets is at risk.
@@ -65,9 +72,15 @@ def cpu_cache_bytes(root: Path = Path("/")) -> int | None:
 
 def memory(root: Path = Path("/")) -> tuple[int, int]:
     """Return total and available bytes, within the limit of the control group if there is one."""
-    table = dict(line.split(":", 1) for line in _text(root / "proc/meminfo").splitlines() if ":" in line)
-    total, free = (int(table.get(key, "0 kB").split()[0]) * 1024 for key in ("MemTotal", "MemAvailable"))
-    limit, used = (_text(root / "sys/fs/cgroup" / name) for name in ("memory.max", "memory.current"))
+    table = dict(
+        line.split(":", 1) for line in _text(root / "proc/meminfo").splitlines() if ":" in line
+    )
+    total, free = (
+        int(table.get(key, "0 kB").split()[0]) * 1024 for key in ("MemTotal", "MemAvailable")
+    )
+    limit, used = (
+        _text(root / "sys/fs/cgroup" / name) for name in ("memory.max", "memory.current")
+    )
     if limit.isdigit():
         total = min(total, int(limit))
         free = min(free, int(limit) - int(used or 0))
@@ -76,7 +89,9 @@ def memory(root: Path = Path("/")) -> tuple[int, int]:
 
 def process_memory(name: str, root: Path = Path("/")) -> float:
     """Return a line of this process's status in bytes: ``VmRSS``, resident now; ``VmHWM``, its peak. 0 where it is not told."""
-    table = dict(line.split(":", 1) for line in _text(root / "proc/self/status").splitlines() if ":" in line)
+    table = dict(
+        line.split(":", 1) for line in _text(root / "proc/self/status").splitlines() if ":" in line
+    )
     return float(table.get(name, "0 kB").split()[0]) * 1024
 
 
@@ -130,7 +145,9 @@ def _amd_smi(arguments: Sequence[str]) -> Any:
     if program is None:
         return None
     try:
-        answer = subprocess.run([program, *arguments, "--json"], capture_output=True, timeout=30, check=False, text=True)
+        answer = subprocess.run(
+            [program, *arguments, "--json"], capture_output=True, timeout=30, check=False, text=True
+        )
         return json.loads(answer.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None
@@ -152,7 +169,9 @@ def read_amd_smi(static: Any) -> tuple[Mapping[str, Any], ...]:
                 "gpu": entry.get("gpu"),
                 "name": asic.get("market_name", ""),
                 "arch": asic.get("target_graphics_version", ""),
-                "compute_partition": partition.get("compute_partition") or partition.get("accelerator_partition") or "",
+                "compute_partition": partition.get("compute_partition")
+                or partition.get("accelerator_partition")
+                or "",
                 "memory_partition": partition.get("memory_partition", ""),
                 "power_cap": limit.get("max_power") or limit.get("socket_power_limit") or "",
             }
@@ -163,7 +182,11 @@ def read_amd_smi(static: Any) -> tuple[Mapping[str, Any], ...]:
 def _section(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
     """Return a section without what is not told: amd-smi writes N/A for a value, or for a whole section."""
     found = entry.get(key)
-    return {name: value for name, value in found.items() if value != "N/A"} if isinstance(found, dict) else {}
+    return (
+        {name: value for name, value in found.items() if value != "N/A"}
+        if isinstance(found, dict)
+        else {}
+    )
 
 
 def take_inventory(*, node: str = "", root: Path = Path("/")) -> Inventory:
@@ -193,7 +216,12 @@ def take_inventory(*, node: str = "", root: Path = Path("/")) -> Inventory:
 
 
 def _doubts(
-    balancing: str, governor: str, busy: float, cores: int, free: int, gpus: Sequence[Mapping[str, Any]]
+    balancing: str,
+    governor: str,
+    busy: float,
+    cores: int,
+    free: int,
+    gpus: Sequence[Mapping[str, Any]],
 ) -> tuple[Doubt, ...]:
     doubts: list[Doubt] = []
     if balancing not in ("", "0"):

@@ -55,7 +55,13 @@ class Normal:
         unit = self.rows[0].unit
         low, high = (format_quantity(v, unit) for v in (self.low, self.high))
         within = f"{low}" if self.low == self.high else f"{low} to {high}"
-        place = "above" if self.value > 1.1 * self.high else "below" if self.value < 0.9 * self.low else "within"
+        place = (
+            "above"
+            if self.value > 1.1 * self.high
+            else "below"
+            if self.value < 0.9 * self.low
+            else "within"
+        )
         names = "; ".join(dict.fromkeys(row.source for row in self.rows))
         return f"{place} what is published ({within}: {names})"
 
@@ -72,7 +78,14 @@ def _alike(told: float, asked: float) -> bool:
 
 
 def normal(
-    device: str, quantity: str, value: float, *, dtype: str = "", ranks: int = 1, size: float = 0, flop: float = 0
+    device: str,
+    quantity: str,
+    value: float,
+    *,
+    dtype: str = "",
+    ranks: int = 1,
+    size: float = 0,
+    flop: float = 0,
 ) -> Normal | None:
     """Return the published range for `quantity` on `device` (a key of the facts), or None where nothing comparable is published.
 
@@ -98,7 +111,11 @@ def normal(
 
 def level_busbw(device: str, op: str, ranks: int) -> Published | None:
     """Return the middle one of the busbw that are published of large messages among `ranks` of a device, None without any."""
-    rows = [row for row in published() if (row.device, row.quantity, row.ranks) == (device, f"collective.{op}", ranks)]
+    rows = [
+        row
+        for row in published()
+        if (row.device, row.quantity, row.ranks) == (device, f"collective.{op}", ranks)
+    ]
     rows = sorted((row for row in rows if row.bytes >= LEVEL_BYTES), key=lambda row: row.value)
     return rows[(len(rows) - 1) // 2] if rows else None
 
@@ -113,4 +130,6 @@ def busbw_among(device: str, ranks: int) -> tuple[float, str] | None:
         return exact.value, exact.cited
     if pair is None:
         return None
-    return (ranks - 1) * pair.value, f"{ranks - 1} times the busbw of a pair: a link to each GPU ({pair.cited})"
+    return (
+        ranks - 1
+    ) * pair.value, f"{ranks - 1} times the busbw of a pair: a link to each GPU ({pair.cited})"

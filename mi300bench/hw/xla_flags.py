@@ -20,11 +20,18 @@ def unknown(flags: Sequence[str]) -> tuple[str, ...]:
     told = {**os.environ, "XLA_FLAGS": " ".join(flags), "JAX_PLATFORMS": "cpu"}
     try:
         answer = subprocess.run(
-            [sys.executable, "-c", PROBE], env=told, capture_output=True, text=True, check=False, timeout=LONGEST_S
+            [sys.executable, "-c", PROBE],
+            env=told,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LONGEST_S,
         )
     except subprocess.TimeoutExpired:
         return tuple(flags)
     if answer.returncode == 0:
         return ()
-    named = tuple(flag for flag in flags if flag in answer.stderr and "Unknown flag" in answer.stderr)
+    named = tuple(
+        flag for flag in flags if flag in answer.stderr and "Unknown flag" in answer.stderr
+    )
     return named or tuple(flags)

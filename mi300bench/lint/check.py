@@ -34,14 +34,21 @@ def cause_of(stated: float, expected: float, others: Iterable[tuple[float, str]]
     if stated <= 0 or expected <= 0:
         return "a figure of no size"
     ratio = stated / expected
-    known = [(one, said) for factor, said in (*others, *CAUSES) if factor > 0 for one in (factor, 1 / factor)]
+    known = [
+        (one, said)
+        for factor, said in (*others, *CAUSES)
+        if factor > 0
+        for one in (factor, 1 / factor)
+    ]
     nearest, said = min(known, key=lambda pair: abs(math.log(ratio / pair[0])))
     if abs(math.log(ratio / nearest)) < RECOGNISED:
         return said
     return f"a factor of {ratio:.3g}" if ratio >= 1 else f"a factor of 1/{1 / ratio:.3g}"
 
 
-def found(claim: Claim, verdict: Verdict, rule: str, figures: str, *, cause: str = "", next_step: str = "") -> Finding:
+def found(
+    claim: Claim, verdict: Verdict, rule: str, figures: str, *, cause: str = "", next_step: str = ""
+) -> Finding:
     """Return a finding about `claim`; cause and next step belong to the bad ones alone."""
     is_bad = verdict in (Verdict.WRONG, Verdict.DOUBTFUL)
     return Finding(
@@ -71,4 +78,11 @@ def compared(
     """Return `sound` where the two agree, else `wrong` with the likely cause."""
     if agree(stated, expected, tolerance):
         return found(claim, Verdict.SOUND, rule, figures)
-    return found(claim, Verdict.WRONG, rule, figures, cause=cause or cause_of(stated, expected, others), next_step=next_step)
+    return found(
+        claim,
+        Verdict.WRONG,
+        rule,
+        figures,
+        cause=cause or cause_of(stated, expected, others),
+        next_step=next_step,
+    )

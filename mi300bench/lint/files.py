@@ -23,7 +23,11 @@ SHIPPED = ("lora405b", "zaya1", "agoq")
 def shipped() -> tuple[Claim, ...]:
     """Return the claims of the three published accounts that the trainers implement."""
     folder = files("mi300bench.lint") / "claims"
-    return tuple(claim for name in SHIPPED for claim in parse((folder / f"{name}.toml").read_text(), name=f"{name}.toml"))
+    return tuple(
+        claim
+        for name in SHIPPED
+        for claim in parse((folder / f"{name}.toml").read_text(), name=f"{name}.toml")
+    )
 
 
 def read(path: Path) -> tuple[Claim, ...]:
@@ -31,7 +35,9 @@ def read(path: Path) -> tuple[Claim, ...]:
     try:
         return parse(path.read_text(encoding="utf-8"), name=str(path))
     except FileNotFoundError as cause:
-        raise PlanError(f"{path} does not exist", hint="mi300bench lint seeds, a claim file, or a tuned config") from cause
+        raise PlanError(
+            f"{path} does not exist", hint="mi300bench lint seeds, a claim file, or a tuned config"
+        ) from cause
     except (OSError, UnicodeDecodeError) as cause:
         raise RecordError(f"{path} cannot be read: {cause}", hint="a text file in TOML") from cause
 
@@ -49,20 +55,28 @@ def parse(text: str, *, name: str) -> tuple[Claim, ...]:
     seen: set[str] = set()
     for claim in claims:
         if claim.id in seen:
-            raise RecordError(f"{name}: two claims are called {claim.id!r}", hint="each an id of its own")
+            raise RecordError(
+                f"{name}: two claims are called {claim.id!r}", hint="each an id of its own"
+            )
         seen.add(claim.id)
     return claims
 
 
 def _claim(row: Any, place: int, document: Mapping[str, Any], name: str) -> Claim:
     if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
-        raise RecordError(f"{name}: claim {place} has no kind", hint='kind = "throughput", with its figures')
+        raise RecordError(
+            f"{name}: claim {place} has no kind", hint='kind = "throughput", with its figures'
+        )
     unknown = sorted(set(row) - {"id", "kind", "subject", "figures", "source"})
     if unknown:
-        raise RecordError(f"{name}: claim {place} has {unknown[0]}, which nothing reads", hint="figures = { ... }")
+        raise RecordError(
+            f"{name}: claim {place} has {unknown[0]}, which nothing reads", hint="figures = { ... }"
+        )
     figures = row.get("figures", {})
     if not isinstance(figures, dict):
-        raise RecordError(f"{name}: the figures of claim {place} are no table", hint="figures = { seconds = 1.5 }")
+        raise RecordError(
+            f"{name}: the figures of claim {place} are no table", hint="figures = { seconds = 1.5 }"
+        )
     return Claim(
         id=str(row.get("id", f"{name}:{place}")),
         kind=row["kind"],
@@ -75,7 +89,10 @@ def _claim(row: Any, place: int, document: Mapping[str, Any], name: str) -> Clai
 
 def _figure(value: Any, key: str, place: int, name: str) -> Figure:
     if isinstance(value, bool) or not isinstance(value, int | float | str | list):
-        raise RecordError(f"{name}: {key} of claim {place} is no figure", hint="a number, a text, or a list of them")
+        raise RecordError(
+            f"{name}: {key} of claim {place} is no figure",
+            hint="a number, a text, or a list of them",
+        )
     if isinstance(value, list):
         return tuple(_figure(each, key, place, name) for each in value)  # type: ignore[misc]
     return value if isinstance(value, str) else float(value)

@@ -12,17 +12,31 @@ from mi300bench.schema.finding import Finding, Verdict
 
 def statement(claim: Claim) -> Iterator[Finding]:
     """Yield that a claim states nothing that physics can judge, with why."""
-    yield found(claim, Verdict.NOT_JUDGED, "physics judges figures", claim.text("note") or "no figure is stated")
+    yield found(
+        claim,
+        Verdict.NOT_JUDGED,
+        "physics judges figures",
+        claim.text("note") or "no figure is stated",
+    )
 
 
 Rule = Callable[[Claim], Iterator[Finding]]
 KINDS: Mapping[str, tuple[Rule, str]] = {
-    "transfer": (transfer.judge, "device bytes seconds op ranks ranks_at_least line_rate algbw busbw bandwidth"),
+    "transfer": (
+        transfer.judge,
+        "device bytes seconds op ranks ranks_at_least line_rate algbw busbw bandwidth",
+    ),
     "memory_bandwidth": (peaks.memory, "device bandwidth best pattern share bytes seconds"),
     "product": (peaks.product, "device m n k flop dtype rate seconds share"),
-    "utilisation": (peaks.utilisation, "device devices dtype parameters tokens_per_second flop_per_parameter stated mfu"),
+    "utilisation": (
+        peaks.utilisation,
+        "device devices dtype parameters tokens_per_second flop_per_parameter stated mfu",
+    ),
     "bound": (peaks.bound, "device dtype seq_len stated"),
-    "throughput": (training.throughput, "tokens_per_second step_seconds batch seq_len tokens_per_step"),
+    "throughput": (
+        training.throughput,
+        "tokens_per_second step_seconds batch seq_len tokens_per_step",
+    ),
     "memory": (training.memory, "device devices parts total share framework instrument"),
     "state": (training.state, "parameters bytes what likely most_bytes_per_parameter"),
     "scaling": (training.scaling, "device parameters bytes_per_parameter devices"),
@@ -38,7 +52,18 @@ KINDS: Mapping[str, tuple[Rule, str]] = {
     "full_mesh": (ratios.full_mesh, "ranks of stated"),
     "statement": (statement, ""),
 }
-WORDS = ("device", "op", "dtype", "pattern", "framework", "instrument", "what", "likely", "foreign_from", "note")
+WORDS = (
+    "device",
+    "op",
+    "dtype",
+    "pattern",
+    "framework",
+    "instrument",
+    "what",
+    "likely",
+    "foreign_from",
+    "note",
+)
 # Figures that may be nothing or less: what is stated, and what it is held against.
 ANY_SIZE = ("stated", "published", "tolerance", "foreign", "values")
 
@@ -46,15 +71,21 @@ ANY_SIZE = ("stated", "published", "tolerance", "foreign", "values")
 def _require_readable(claim: Claim) -> None:
     """Raise `RecordError` where no rule reads the claim's kind or one of its figures, or a figure cannot be one."""
     if claim.kind not in KINDS:
-        raise RecordError(f"{claim.id}: no rule reads the kind {claim.kind!r}", hint=f"one of {', '.join(KINDS)}")
+        raise RecordError(
+            f"{claim.id}: no rule reads the kind {claim.kind!r}", hint=f"one of {', '.join(KINDS)}"
+        )
     known = (*KINDS[claim.kind][1].split(), "note")
     for name, value in claim.figures.items():
         if name not in known:
-            raise RecordError(f"{claim.id}: no rule reads {name} of a {claim.kind}", hint=f"known: {', '.join(known)}")
+            raise RecordError(
+                f"{claim.id}: no rule reads {name} of a {claim.kind}",
+                hint=f"known: {', '.join(known)}",
+            )
         is_word = name in WORDS or (name == "stated" and claim.kind in ("bound", "fit"))
         if isinstance(value, str) != is_word:
             raise RecordError(
-                f"{claim.id}: {name}={value!r} is not {'a text' if is_word else 'a number'}", hint="see docs/method/lint.md"
+                f"{claim.id}: {name}={value!r} is not {'a text' if is_word else 'a number'}",
+                hint="see docs/method/lint.md",
             )
         if not is_word:
             _require_sizes(claim, name, value)
@@ -62,9 +93,14 @@ def _require_readable(claim: Claim) -> None:
 
 def _require_sizes(claim: Claim, name: str, value: Figure) -> None:
     for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, str) or not math.isfinite(number) or (number <= 0 and name not in ANY_SIZE):
+        if (
+            isinstance(number, str)
+            or not math.isfinite(number)
+            or (number <= 0 and name not in ANY_SIZE)
+        ):
             raise RecordError(
-                f"{claim.id}: {name}={number!r} is no figure of this kind", hint="a finite number over 0; see its units"
+                f"{claim.id}: {name}={number!r} is no figure of this kind",
+                hint="a finite number over 0; see its units",
             )
 
 
@@ -75,7 +111,9 @@ def judge(claims: Iterable[Claim]) -> tuple[Finding, ...]:
         _require_readable(claim)
         rule, names = KINDS[claim.kind]
         some = list(rule(claim))
-        findings += some or [found(claim, Verdict.NOT_JUDGED, "figures are judged together", f"too few of: {names}")]
+        findings += some or [
+            found(claim, Verdict.NOT_JUDGED, "figures are judged together", f"too few of: {names}")
+        ]
     return tuple(findings)
 
 

@@ -44,7 +44,9 @@ FAR = 1.5
 def device_of(claim: Claim) -> DeviceFacts | None:
     """Return the facts of the claim's device, by key or name."""
     name = claim.text("device")
-    return next((d for d in device_table() if d.key == name.lower() or (name and d.is_named_in(name))), None)
+    return next(
+        (d for d in device_table() if d.key == name.lower() or (name and d.is_named_in(name))), None
+    )
 
 
 def _peak(device: DeviceFacts | None, name: str) -> float | None:
@@ -57,7 +59,10 @@ def _against_peak(claim: Claim, rate: float, unit: Unit, name: str) -> Iterator[
     peak = _peak(device, name)
     if device is None or peak is None:
         yield found(
-            claim, Verdict.NOT_JUDGED, UNDER_PEAK, f"no {name} peak is known of {claim.text('device') or 'an unnamed device'}"
+            claim,
+            Verdict.NOT_JUDGED,
+            UNDER_PEAK,
+            f"no {name} peak is known of {claim.text('device') or 'an unnamed device'}",
         )
         return
     figures = f"{format_quantity(rate, unit)} is {rate / peak:.1%} of the {format_quantity(peak, unit)} of an {device.name}"
@@ -77,21 +82,30 @@ def _against_peak(claim: Claim, rate: float, unit: Unit, name: str) -> Iterator[
     if share and not agree(rate / peak, share, 0.1):
         implied = format_quantity(rate / share, unit)
         other = next(
-            (d for d in device_table() if d is not device and (p := _peak(d, name)) and agree(rate / share, p, 0.08)), None
+            (
+                d
+                for d in device_table()
+                if d is not device and (p := _peak(d, name)) and agree(rate / share, p, 0.08)
+            ),
+            None,
         )
         yield found(
             claim,
             Verdict.WRONG,
             SHARE,
             f"{figures}, not {share:.0%}; the share implies a peak of {implied}",
-            cause=f"measured on an {other.name}, whose peak that is" if other else "another device's peak",
+            cause=f"measured on an {other.name}, whose peak that is"
+            if other
+            else "another device's peak",
             next_step="measure on the device that is named",
         )
     elif share:
         yield found(claim, Verdict.SOUND, SHARE, f"{figures}, stated as {share:.0%}")
 
 
-def against_published(claim: Claim, quantity: str, rate: float, unit: Unit, **conditions: float | str) -> Iterator[Finding]:
+def against_published(
+    claim: Claim, quantity: str, rate: float, unit: Unit, **conditions: float | str
+) -> Iterator[Finding]:
     """Yield whether a rate is normal: within what others published for the same device and conditions, if anything is."""
     device = device_of(claim)
     known = normal(device.key, quantity, rate, **conditions) if device else None  # type: ignore[arg-type]
@@ -114,7 +128,9 @@ def against_published(claim: Claim, quantity: str, rate: float, unit: Unit, **co
 
 def memory(claim: Claim) -> Iterator[Finding]:
     """Yield what a memory bandwidth says."""
-    stated, best, size, seconds = (claim.number(name) for name in ("bandwidth", "best", "bytes", "seconds"))
+    stated, best, size, seconds = (
+        claim.number(name) for name in ("bandwidth", "best", "bytes", "seconds")
+    )
     computed = size / seconds if size and seconds else None
     if stated and computed:
         rates = f"{format_quantity(stated, Unit.BYTE_PER_SECOND)} is stated, size over time gives "
@@ -134,9 +150,7 @@ def memory(claim: Claim) -> Iterator[Finding]:
     device = device_of(claim)
     cache = device.facts["cache_bytes"].value if device and "cache_bytes" in device.facts else 0.0
     if size and size < OUT_OF_CACHE * cache:
-        said = (
-            f"{format_bytes(size)} lie in the cache of {format_bytes(cache)}: {format_quantity(rate, Unit.BYTE_PER_SECOND)} is its"
-        )
+        said = f"{format_bytes(size)} lie in the cache of {format_bytes(cache)}: {format_quantity(rate, Unit.BYTE_PER_SECOND)} is its"
         yield found(claim, Verdict.NOT_JUDGED, UNDER_PEAK, said)
         return
     yield from _against_peak(claim, rate, Unit.BYTE_PER_SECOND, "memory_bandwidth")
@@ -178,7 +192,9 @@ def product(claim: Claim) -> Iterator[Finding]:
         told = claim.text("dtype").lower()
         dtype = TYPES.get(told, told) or "bfloat16"
         yield from _against_peak(claim, rate, Unit.FLOP_PER_SECOND, dtype)
-        yield from against_published(claim, "gemm", rate, Unit.FLOP_PER_SECOND, dtype=dtype, flop=flop or 1e12)
+        yield from against_published(
+            claim, "gemm", rate, Unit.FLOP_PER_SECOND, dtype=dtype, flop=flop or 1e12
+        )
 
 
 def utilisation(claim: Claim) -> Iterator[Finding]:
@@ -186,7 +202,12 @@ def utilisation(claim: Claim) -> Iterator[Finding]:
     peak = _peak(device_of(claim), claim.text("dtype") or "bfloat16")
     parameters, rate = claim.number("parameters"), claim.number("tokens_per_second")
     if not (peak and parameters and rate):
-        yield found(claim, Verdict.NOT_JUDGED, EFFICIENCY, "device, parameters or tokens a second are not stated")
+        yield found(
+            claim,
+            Verdict.NOT_JUDGED,
+            EFFICIENCY,
+            "device, parameters or tokens a second are not stated",
+        )
         return
     flop = (claim.number("flop_per_parameter") or 6.0) * parameters * rate
     mfu = flop / ((claim.number("devices") or 1.0) * peak)
@@ -238,10 +259,18 @@ def utilisation(claim: Claim) -> Iterator[Finding]:
 def bound(claim: Claim) -> Iterator[Finding]:
     """Yield whether attention over a whole sequence is bound by memory: s/2 FLOP a byte in two-byte types, kept on chip."""
     device = device_of(claim)
-    peak, moved = _peak(device, claim.text("dtype") or "bfloat16"), _peak(device, "memory_bandwidth")
+    peak, moved = (
+        _peak(device, claim.text("dtype") or "bfloat16"),
+        _peak(device, "memory_bandwidth"),
+    )
     length = claim.number("seq_len")
     if not (peak and moved and length):
-        yield found(claim, Verdict.NOT_JUDGED, "intensity over the ridge is bound by compute", "device or length are not stated")
+        yield found(
+            claim,
+            Verdict.NOT_JUDGED,
+            "intensity over the ridge is bound by compute",
+            "device or length are not stated",
+        )
         return
     ridge, intensity = peak / moved, length / 2
     real = "memory" if intensity < ridge else "compute"

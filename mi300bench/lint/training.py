@@ -26,7 +26,8 @@ JAX_POOL = 0.75
 def throughput(claim: Claim) -> Iterator[Finding]:
     """Yield whether batch, length, seconds and tokens a second agree."""
     rate, seconds, batch, length, step = (
-        claim.number(name) for name in ("tokens_per_second", "step_seconds", "batch", "seq_len", "tokens_per_step")
+        claim.number(name)
+        for name in ("tokens_per_second", "step_seconds", "batch", "seq_len", "tokens_per_step")
     )
     whole = batch * length if batch and length else None
     if whole and step:
@@ -51,7 +52,12 @@ def throughput(claim: Claim) -> Iterator[Finding]:
             next_step="which of batch, length, seconds and rate is of another run, or of one rank?",
         )
     elif rate and seconds:
-        yield found(claim, Verdict.NOT_JUDGED, TOKENS, f"{rate * seconds:,.0f} tokens a step follow; no batch is stated")
+        yield found(
+            claim,
+            Verdict.NOT_JUDGED,
+            TOKENS,
+            f"{rate * seconds:,.0f} tokens a step follow; no batch is stated",
+        )
 
 
 def memory(claim: Claim) -> Iterator[Finding]:
@@ -89,7 +95,12 @@ def memory(claim: Claim) -> Iterator[Finding]:
                 figures=f"{figures} is {total / capacity:.0%}, stated as {share:.0%}",
                 next_step="check GB for GiB, and of how many devices",
             )
-    if claim.text("framework") == "jax" and share and agree(share, JAX_POOL) and claim.text("instrument") == "pool":
+    if (
+        claim.text("framework") == "jax"
+        and share
+        and agree(share, JAX_POOL)
+        and claim.text("instrument") == "pool"
+    ):
         yield found(
             claim,
             Verdict.DOUBTFUL,
@@ -130,7 +141,12 @@ def scaling(claim: Claim) -> Iterator[Finding]:
     each, counts = claim.number("bytes_per_parameter") or 2.0, claim.numbers("devices")
     rule = "scaling needs runs on fewer devices"
     if device is None or not parameters or not counts:
-        yield found(claim, Verdict.NOT_JUDGED, rule, "device, parameters or numbers of devices are not stated")
+        yield found(
+            claim,
+            Verdict.NOT_JUDGED,
+            rule,
+            "device, parameters or numbers of devices are not stated",
+        )
         return
     capacity = device.facts["memory_bytes"].value
     least = math.ceil(parameters * each / capacity)

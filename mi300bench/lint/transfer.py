@@ -29,7 +29,9 @@ def op_of(claim: Claim) -> str:
     told = claim.text("op").lower() or "send_recv"
     op = ALIASES.get(told.replace("_", ""), told)
     if op not in COLLECTIVES:
-        raise RecordError(f"{claim.id}: no operation is called {told!r}", hint=f"one of {', '.join(COLLECTIVES)}")
+        raise RecordError(
+            f"{claim.id}: no operation is called {told!r}", hint=f"one of {', '.join(COLLECTIVES)}"
+        )
     return op
 
 
@@ -65,7 +67,11 @@ def judge(claim: Claim) -> Iterator[Finding]:
     least, most = _factors(claim)
     computed = rates(claim)
     algbw, busbw, unnamed = (claim.number(name) for name in ("algbw", "busbw", "bandwidth"))
-    others = [(least, "busbw taken for algbw, or the other way round")] if least == most and abs(least - 1) > TOLERANCE else []
+    others = (
+        [(least, "busbw taken for algbw, or the other way round")]
+        if least == most and abs(least - 1) > TOLERANCE
+        else []
+    )
     if algbw is not None and computed:
         yield _size_over_time(claim, algbw, computed, "algbw", others)
     if busbw is not None and computed:
@@ -80,17 +86,29 @@ def judge(claim: Claim) -> Iterator[Finding]:
     if unnamed is not None:
         yield from _unnamed(claim, unnamed, computed, (least, most), limit)
         return
-    bus = busbw if busbw is not None else algbw * least if algbw is not None else max(computed, default=0.0) * least
+    bus = (
+        busbw
+        if busbw is not None
+        else algbw * least
+        if algbw is not None
+        else max(computed, default=0.0) * least
+    )
     if limit and bus:
         yield _under_the_line(claim, bus, limit)
     ranks, op, sizes = ranks_of(claim), op_of(claim), _sizes(claim)
     if bus and ranks and op != "send_recv":
         size = sizes[0] if sizes else 0
-        yield from against_published(claim, f"collective.{op}", bus, Unit.BYTE_PER_SECOND, ranks=ranks, size=size)
+        yield from against_published(
+            claim, f"collective.{op}", bus, Unit.BYTE_PER_SECOND, ranks=ranks, size=size
+        )
 
 
 def _size_over_time(
-    claim: Claim, stated: float, computed: tuple[float, ...], name: str, others: list[tuple[float, str]]
+    claim: Claim,
+    stated: float,
+    computed: tuple[float, ...],
+    name: str,
+    others: list[tuple[float, str]],
 ) -> Finding:
     best = min(computed, key=lambda rate: abs(rate - stated))
     figures = f"{name} is stated as {_rate(stated)}, size over time gives {_rate(best)}"
@@ -107,20 +125,34 @@ def _size_over_time(
 
 
 def _unnamed(
-    claim: Claim, stated: float, computed: tuple[float, ...], factors: tuple[float, float], limit: float | None
+    claim: Claim,
+    stated: float,
+    computed: tuple[float, ...],
+    factors: tuple[float, float],
+    limit: float | None,
 ) -> Iterator[Finding]:
     """Yield the verdict on a bandwidth that may be algbw or busbw: sound where one reading holds against time and line."""
     least, most = factors
     as_algbw = not computed or any(agree(stated, rate) for rate in computed)
-    as_busbw = not computed or any(rate * least * (1 - TOLERANCE) <= stated <= rate * most * (1 + TOLERANCE) for rate in computed)
+    as_busbw = not computed or any(
+        rate * least * (1 - TOLERANCE) <= stated <= rate * most * (1 + TOLERANCE)
+        for rate in computed
+    )
     holds_algbw = as_algbw and (not limit or stated * least <= limit * OVER)
     holds_busbw = as_busbw and (not limit or stated <= limit * OVER)
     told = ", ".join(_rate(rate) for rate in computed)
     bus = f"{_rate(stated * least)}" + (f" to {_rate(stated * most)}" if most > least else "")
     figures = f"{_rate(stated)} is stated" + (f", size over time gives {told}" if told else "")
-    figures += f"; as algbw it is a busbw of {bus}" + (f", the line rate is {_rate(limit)}" if limit else "")
+    figures += f"; as algbw it is a busbw of {bus}" + (
+        f", the line rate is {_rate(limit)}" if limit else ""
+    )
     if holds_algbw or holds_busbw:
-        yield found(claim, Verdict.SOUND, SIZE_OVER_TIME, f"{figures}; as {'algbw' if holds_algbw else 'busbw'} it agrees")
+        yield found(
+            claim,
+            Verdict.SOUND,
+            SIZE_OVER_TIME,
+            f"{figures}; as {'algbw' if holds_algbw else 'busbw'} it agrees",
+        )
         return
     rule = LINE_RATE if as_algbw or as_busbw else SIZE_OVER_TIME
     near = min(computed, key=lambda rate: abs(rate - stated)) if computed else stated * least
@@ -129,7 +161,14 @@ def _unnamed(
         if rule == LINE_RATE
         else cause_of(stated, near, [(least, "busbw")])
     )
-    yield found(claim, Verdict.WRONG, rule, figures, cause=cause, next_step="ask for ranks, and whether it is algbw or busbw")
+    yield found(
+        claim,
+        Verdict.WRONG,
+        rule,
+        figures,
+        cause=cause,
+        next_step="ask for ranks, and whether it is algbw or busbw",
+    )
 
 
 def _under_the_line(claim: Claim, bus: float, limit: float) -> Finding:
@@ -138,9 +177,16 @@ def _under_the_line(claim: Claim, bus: float, limit: float) -> Finding:
     if bus <= limit * OVER:
         return found(claim, Verdict.SOUND, LINE_RATE, figures)
     device = device_of(claim)
-    is_switched = device is not None and device.arch.startswith("sm_") and op_of(claim) == "all_reduce"
+    is_switched = (
+        device is not None and device.arch.startswith("sm_") and op_of(claim) == "all_reduce"
+    )
     if is_switched and bus <= limit * OVER * _factors(claim)[1]:
-        return found(claim, Verdict.SOUND, LINE_RATE, f"{figures}: over it, as a reduction in the switch (NVLS) can be")
+        return found(
+            claim,
+            Verdict.SOUND,
+            LINE_RATE,
+            f"{figures}: over it, as a reduction in the switch (NVLS) can be",
+        )
     return found(
         claim,
         Verdict.WRONG,

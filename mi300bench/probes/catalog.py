@@ -20,16 +20,30 @@ class Entry:
 
 
 def _memory(name: str, summary: str) -> Entry:
-    return Entry(target=f"mi300bench.probes.memory:{name}", method=1, needs="torch", summary=summary)
+    return Entry(
+        target=f"mi300bench.probes.memory:{name}", method=1, needs="torch", summary=summary
+    )
 
 
 def _collective(name: str, summary: str) -> Entry:
-    return Entry(target=f"mi300bench.probes.collective:{name}", method=1, needs="torch", summary=summary, ranks=2)
+    return Entry(
+        target=f"mi300bench.probes.collective:{name}",
+        method=1,
+        needs="torch",
+        summary=summary,
+        ranks=2,
+    )
 
 
 def _jax(name: str, summary: str, *, ranks: int = 1) -> Entry:
     module = "jax_collective" if ranks > 1 else "jax_compute"
-    return Entry(target=f"mi300bench.probes.{module}:{name}", method=1, needs="jax", summary=summary, ranks=ranks)
+    return Entry(
+        target=f"mi300bench.probes.{module}:{name}",
+        method=1,
+        needs="jax",
+        summary=summary,
+        ranks=ranks,
+    )
 
 
 CATALOG = {
@@ -55,7 +69,9 @@ CATALOG = {
     ),
     "collective.all_reduce": _collective("AllReduce", "Sum over the ranks, on every rank."),
     "collective.all_gather": _collective("AllGather", "Every rank's part, on every rank."),
-    "collective.reduce_scatter": _collective("ReduceScatter", "Sum over the ranks, each rank keeps its part."),
+    "collective.reduce_scatter": _collective(
+        "ReduceScatter", "Sum over the ranks, each rank keeps its part."
+    ),
     "collective.all_to_all": _collective("AllToAll", "Each rank sends a part to each."),
     "collective.broadcast": _collective("Broadcast", "One rank's array to all; the root rotates."),
     "collective.send_recv": _collective("SendRecv", "Pairs of ranks, to and fro."),
@@ -69,11 +85,21 @@ CATALOG = {
     "jax.gemm": _jax("Gemm", "C[M,N] = A[M,K] B[K,N] as XLA compiles it; K is the reduction."),
     "jax.memory.scale": _jax("Scale", "Read one array, write its multiple, as XLA compiles it."),
     "jax.memory.add": _jax("Add", "Read two arrays, write their sum, as XLA compiles it."),
-    "jax.memory.triad": _jax("Triad", "Read two arrays, write one plus a multiple of the other, as XLA compiles it."),
-    "jax.collective.all_reduce": _jax("AllReduce", "Sum over the devices of a mesh, on every device.", ranks=2),
-    "jax.collective.all_gather": _jax("AllGather", "Every device's part, on every device of a mesh.", ranks=2),
-    "jax.collective.reduce_scatter": _jax("ReduceScatter", "Sum over the devices of a mesh, each keeps its part.", ranks=2),
-    "jax.collective.all_to_all": _jax("AllToAll", "Each device of a mesh sends a part to each.", ranks=2),
+    "jax.memory.triad": _jax(
+        "Triad", "Read two arrays, write one plus a multiple of the other, as XLA compiles it."
+    ),
+    "jax.collective.all_reduce": _jax(
+        "AllReduce", "Sum over the devices of a mesh, on every device.", ranks=2
+    ),
+    "jax.collective.all_gather": _jax(
+        "AllGather", "Every device's part, on every device of a mesh.", ranks=2
+    ),
+    "jax.collective.reduce_scatter": _jax(
+        "ReduceScatter", "Sum over the devices of a mesh, each keeps its part.", ranks=2
+    ),
+    "jax.collective.all_to_all": _jax(
+        "AllToAll", "Each device of a mesh sends a part to each.", ranks=2
+    ),
     "zaya1.backward": Entry(
         target="mi300bench_training.zaya1.measure:Backward",
         method=2,

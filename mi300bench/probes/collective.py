@@ -78,7 +78,9 @@ class AllReduce(AbstractCollective):
     def prepare(self) -> None:
         super().prepare()
         self.op = dist.ReduceOp.AVG if self.seat.device.backend == "nccl" else dist.ReduceOp.SUM
-        self.others = [self.whole.clone() for _ in range(int(str(self.params.get("inflight", 1))) - 1)]
+        self.others = [
+            self.whole.clone() for _ in range(int(str(self.params.get("inflight", 1))) - 1)
+        ]
 
     def work(self) -> Work:
         return Work(message_bytes=super().work().message_bytes * (1 + len(self.others)))
@@ -122,7 +124,9 @@ class ReduceScatter(AbstractCollective):
     def call(self) -> None:
         self._reduce_scatter(self.mine, self.whole, self.received)
 
-    def _reduce_scatter(self, mine: torch.Tensor, whole: torch.Tensor, received: torch.Tensor) -> None:
+    def _reduce_scatter(
+        self, mine: torch.Tensor, whole: torch.Tensor, received: torch.Tensor
+    ) -> None:
         if self.seat.device.backend == "gloo":
             dist.all_to_all_single(received, whole)
             torch.sum(received.view(self.seat.ranks, -1), dim=0, out=mine)
@@ -150,7 +154,9 @@ class AllToAll(AbstractCollective):
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
         size = self.checked_part * self.seat.ranks
-        sent = [self.pattern(rank, size).view(self.seat.ranks, -1) for rank in range(self.seat.ranks)]
+        sent = [
+            self.pattern(rank, size).view(self.seat.ranks, -1) for rank in range(self.seat.ranks)
+        ]
         expected = torch.cat([parts[self.seat.rank] for parts in sent])
         seen = torch.empty_like(expected)
         dist.all_to_all_single(seen, sent[self.seat.rank].flatten())

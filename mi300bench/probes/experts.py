@@ -27,7 +27,11 @@ def group_rows(rows: int, experts: int, skew: float) -> list[int]:
     """Return the rows of each expert: the first has `skew` times an even share, the others share the rest evenly."""
     first = min(rows, max(round(rows / experts * skew), -(-rows // experts)))
     rest, others = rows - first, experts - 1
-    return [first, *(rest // others + (index < rest % others) for index in range(others))] if others else [rows]
+    return (
+        [first, *(rest // others + (index < rest % others) for index in range(others))]
+        if others
+        else [rows]
+    )
 
 
 @final
@@ -38,13 +42,20 @@ class Experts(AbstractProbe):
 
     def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
         super().__init__(params, seat)
-        self.m, self.n, self.k, self.experts = (int(str(params[name])) for name in ("m", "n", "k", "experts"))
+        self.m, self.n, self.k, self.experts = (
+            int(str(params[name])) for name in ("m", "n", "k", "experts")
+        )
         self.way, self.skew = str(params["way"]), float(str(params.get("skew", 1.0)))
         self.dtype = getattr(torch, str(params["dtype"]))
         if self.way not in WAYS:
-            raise PlanError(f"{self.way!r} is not known to experts", hint=f"one of {', '.join(WAYS)}")
+            raise PlanError(
+                f"{self.way!r} is not known to experts", hint=f"one of {', '.join(WAYS)}"
+            )
         if self.skew < 1 or self.experts < 1:
-            raise PlanError(f"skew={self.skew:g}, experts={self.experts} describe no load", hint="skew of at least 1, experts too")
+            raise PlanError(
+                f"skew={self.skew:g}, experts={self.experts} describe no load",
+                hint="skew of at least 1, experts too",
+            )
 
     def prepare(self) -> None:
         torch.manual_seed(1)
@@ -53,7 +64,9 @@ class Experts(AbstractProbe):
         self.a = torch.randn(self.m, self.k).to(device=where, dtype=self.dtype)
         self.b = torch.randn(self.experts, self.k, self.n).to(device=where, dtype=self.dtype)
         self.ends = torch.tensor(self.rows, device=where).cumsum(0).to(torch.int32)
-        self.padded = torch.zeros(self.experts, max(self.rows), self.k, device=where, dtype=self.dtype)
+        self.padded = torch.zeros(
+            self.experts, max(self.rows), self.k, device=where, dtype=self.dtype
+        )
         for index, part in enumerate(self.a.split(self.rows)):
             self.padded[index, : len(part)] = part
         self.c = torch.empty(0)
@@ -64,7 +77,12 @@ class Experts(AbstractProbe):
         elif self.way == "padded":
             self.c = torch.bmm(self.padded, self.b)
         else:
-            self.c = torch.cat([part @ matrix for part, matrix in zip(self.a.split(self.rows), self.b.unbind(0), strict=True)])
+            self.c = torch.cat(
+                [
+                    part @ matrix
+                    for part, matrix in zip(self.a.split(self.rows), self.b.unbind(0), strict=True)
+                ]
+            )
 
     def work(self) -> Work:
         size = self.dtype.itemsize

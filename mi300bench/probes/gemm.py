@@ -39,9 +39,13 @@ class Gemm(AbstractProbe):
         self.cold = params.get("cache", "cold") == "cold"
         for value, known in ((self.layout, LAYOUTS), (self.inputs, INPUTS)):
             if value not in known:
-                raise PlanError(f"{value!r} is not known to gemm", hint=f"one of {', '.join(known)}")
+                raise PlanError(
+                    f"{value!r} is not known to gemm", hint=f"one of {', '.join(known)}"
+                )
         if self.is_fp8 and self.layout != "nt":
-            raise PlanError(f"there is no {FP8} product of layout {self.layout}", hint="--layout nt")
+            raise PlanError(
+                f"there is no {FP8} product of layout {self.layout}", hint="--layout nt"
+            )
 
     def _matrix(self, rows: int, columns: int) -> torch.Tensor:
         if self.inputs == "zeros":
@@ -54,14 +58,25 @@ class Gemm(AbstractProbe):
 
     def prepare(self) -> None:
         torch.manual_seed(1)
-        self.a = self._matrix(self.k, self.m).T if self.layout == "tn" else self._matrix(self.m, self.k)
-        self.b = self._matrix(self.n, self.k).T if self.layout == "nt" else self._matrix(self.k, self.n)
-        self.c = torch.empty(self.m, self.n, dtype=torch.bfloat16 if self.is_fp8 else self.dtype, device=self.a.device)
+        self.a = (
+            self._matrix(self.k, self.m).T if self.layout == "tn" else self._matrix(self.m, self.k)
+        )
+        self.b = (
+            self._matrix(self.n, self.k).T if self.layout == "nt" else self._matrix(self.k, self.n)
+        )
+        self.c = torch.empty(
+            self.m,
+            self.n,
+            dtype=torch.bfloat16 if self.is_fp8 else self.dtype,
+            device=self.a.device,
+        )
         self.one = torch.ones((), device=self.a.device)
 
     def call(self) -> None:
         if self.is_fp8:
-            self.c = torch._scaled_mm(self.a, self.b, scale_a=self.one, scale_b=self.one, out_dtype=torch.bfloat16)
+            self.c = torch._scaled_mm(
+                self.a, self.b, scale_a=self.one, scale_b=self.one, out_dtype=torch.bfloat16
+            )
         else:
             torch.mm(self.a, self.b, out=self.c)
 
@@ -80,7 +95,9 @@ class Gemm(AbstractProbe):
     def check(self) -> str:
         rows = torch.linspace(0, self.m - 1, min(self.m, CHECKED_ROWS)).long()
         columns = torch.linspace(0, self.n - 1, min(self.n, CHECKED_ROWS)).long()
-        left, right = (x.float() if self.is_fp8 else x for x in (self.a, self.b))  # fp8 cannot be indexed
+        left, right = (
+            x.float() if self.is_fp8 else x for x in (self.a, self.b)
+        )  # fp8 cannot be indexed
         expected = left[rows].double() @ right[:, columns].double()
         seen = self.c[rows][:, columns].double()
         error = float((seen - expected).abs().max())

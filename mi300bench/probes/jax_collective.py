@@ -38,12 +38,24 @@ class AbstractCollective(AbstractProbe):
     def prepare(self) -> None:
         mesh = jax.make_mesh((self.ranks,), (AXIS,), devices=jax.devices()[: self.ranks])
         mine = self.part if self.starts_with_part else self.elements
-        values = (np.arange(self.ranks * mine, dtype=np.int32) % 3).astype(np.float32).reshape(self.ranks, mine)
+        values = (
+            (np.arange(self.ranks * mine, dtype=np.int32) % 3)
+            .astype(np.float32)
+            .reshape(self.ranks, mine)
+        )
         self.values = values
-        self.input = jax.device_put(jnp.asarray(values, self.dtype), NamedSharding(mesh, P(AXIS, None)))
+        self.input = jax.device_put(
+            jnp.asarray(values, self.dtype), NamedSharding(mesh, P(AXIS, None))
+        )
         body = self.operation
         self.run = jax.jit(
-            jax.shard_map(lambda x: body(x[0])[None], mesh=mesh, in_specs=P(AXIS, None), out_specs=P(AXIS, None), check_vma=False)
+            jax.shard_map(
+                lambda x: body(x[0])[None],
+                mesh=mesh,
+                in_specs=P(AXIS, None),
+                out_specs=P(AXIS, None),
+                check_vma=False,
+            )
         )
 
     def call(self) -> None:

@@ -37,13 +37,17 @@ class Gemm(AbstractProbe):
         self.layout, self.dtype = str(params["layout"]), jnp.dtype(str(params["dtype"]))
         self.cold = params.get("cache", "cold") == "cold"
         if self.layout not in PRODUCTS:
-            raise PlanError(f"{self.layout!r} is not known to jax.gemm", hint=f"one of {', '.join(PRODUCTS)}")
+            raise PlanError(
+                f"{self.layout!r} is not known to jax.gemm", hint=f"one of {', '.join(PRODUCTS)}"
+            )
 
     def prepare(self) -> None:
         draw = np.random.default_rng(1)
         a = (self.k, self.m) if self.layout == "tn" else (self.m, self.k)
         b = (self.n, self.k) if self.layout == "nt" else (self.k, self.n)
-        self.a, self.b = (jnp.asarray(draw.standard_normal(shape, np.float32), self.dtype) for shape in (a, b))
+        self.a, self.b = (
+            jnp.asarray(draw.standard_normal(shape, np.float32), self.dtype) for shape in (a, b)
+        )
         self.run = jax.jit(PRODUCTS[self.layout])
 
     def call(self) -> None:
@@ -79,12 +83,17 @@ class AbstractPattern(AbstractProbe):
         self.dtype = jnp.dtype(str(params["dtype"]))
         self.elements = int(str(params["bytes"])) // self.dtype.itemsize
         if self.elements < 1:
-            raise PlanError(f"{params['bytes']} bytes hold no {params['dtype']}", hint="--sizes of at least one element")
+            raise PlanError(
+                f"{params['bytes']} bytes hold no {params['dtype']}",
+                hint="--sizes of at least one element",
+            )
 
     def prepare(self) -> None:
         # Small whole numbers: exact in every type.
         values = np.arange(self.elements, dtype=np.int32) % 3
-        self.inputs = tuple(jnp.asarray(values + place, self.dtype) for place in range(self.arrays_read))
+        self.inputs = tuple(
+            jnp.asarray(values + place, self.dtype) for place in range(self.arrays_read)
+        )
         self.run = jax.jit(type(self).pattern)
 
     def call(self) -> None:

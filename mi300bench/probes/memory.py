@@ -34,9 +34,14 @@ class AbstractStream(AbstractProbe):
         self.elements = int(str(params["bytes"])) // self.dtype.itemsize
         self.variant = str(params.get("variant", "op"))
         if self.variant not in VARIANTS:
-            raise PlanError(f"unknown variant {self.variant!r}", hint=f"one of {', '.join(VARIANTS)}")
+            raise PlanError(
+                f"unknown variant {self.variant!r}", hint=f"one of {', '.join(VARIANTS)}"
+            )
         if self.elements < 1:
-            raise PlanError(f"{params['bytes']} bytes hold no element of {self.dtype}", hint="give a larger size")
+            raise PlanError(
+                f"{params['bytes']} bytes hold no element of {self.dtype}",
+                hint="give a larger size",
+            )
         self._call: Callable[[], object] = lambda: None
 
     @abc.abstractmethod
@@ -45,7 +50,9 @@ class AbstractStream(AbstractProbe):
 
     def array(self) -> torch.Tensor:
         """Return an array of normal numbers on the device."""
-        return torch.randn(self.elements, dtype=torch.float32, device=self.seat.device.torch_name).to(self.dtype)
+        return torch.randn(
+            self.elements, dtype=torch.float32, device=self.seat.device.torch_name
+        ).to(self.dtype)
 
     def prepare(self) -> None:
         torch.manual_seed(1)
@@ -64,7 +71,9 @@ class AbstractStream(AbstractProbe):
         return int(self.elements * self.dtype.itemsize)
 
     def work(self) -> Work:
-        return Work(bytes_read=self.reads * self.array_bytes, bytes_written=self.writes * self.array_bytes)
+        return Work(
+            bytes_read=self.reads * self.array_bytes, bytes_written=self.writes * self.array_bytes
+        )
 
     def doubts(self) -> tuple[Doubt, ...]:
         footprint = (self.reads + self.writes) * self.array_bytes
@@ -103,7 +112,9 @@ class Read(AbstractStream):
     def check(self) -> str:
         expected = float(self.a.double().sum())
         # Rounding of a tree of sums grows with the logarithm of the length times the size of the partial sums.
-        limit = torch.finfo(self.dtype).eps * 64 * self.elements**0.5 + torch.finfo(self.dtype).eps * abs(expected)
+        limit = torch.finfo(self.dtype).eps * 64 * self.elements**0.5 + torch.finfo(
+            self.dtype
+        ).eps * abs(expected)
         error = abs(float(self.total) - expected)
         return "" if error <= limit else f"the sum is off by {error:.3g}, more than {limit:.3g}"
 
@@ -259,7 +270,11 @@ class Gather(AbstractRows):
 
     def check(self) -> str:
         stride = max(1, self.order.numel() // 256)
-        return "" if torch.equal(self.b[::stride], self.a[self.order[::stride]]) else "rows were gathered wrongly"
+        return (
+            ""
+            if torch.equal(self.b[::stride], self.a[self.order[::stride]])
+            else "rows were gathered wrongly"
+        )
 
 
 @final
@@ -279,4 +294,8 @@ class Scatter(AbstractRows):
 
     def check(self) -> str:
         stride = max(1, self.order.numel() // 256)
-        return "" if torch.equal(self.b[self.order[::stride]], self.a[::stride]) else "rows were scattered wrongly"
+        return (
+            ""
+            if torch.equal(self.b[self.order[::stride]], self.a[::stride])
+            else "rows were scattered wrongly"
+        )

@@ -85,7 +85,8 @@ class Overlap(AbstractProbe):
 
     def work(self) -> Work:
         return Work(
-            flop=2 * self.products * gemm_flop(self.m, self.n, self.k), message_bytes=2.0 * self.elements * 4 * self.inflight
+            flop=2 * self.products * gemm_flop(self.m, self.n, self.k),
+            message_bytes=2.0 * self.elements * 4 * self.inflight,
         )
 
     def check(self) -> str:
@@ -94,12 +95,17 @@ class Overlap(AbstractProbe):
         self._multiply()
         assert pending is not None
         pending.wait()
-        return "" if bool((message == self.seat.ranks).all()) else "the all-reduce beside a product is wrong"
+        return (
+            ""
+            if bool((message == self.seat.ranks).all())
+            else "the all-reduce beside a product is wrong"
+        )
 
     def series(self, samples: int) -> Series:
         between = self.seat.device.between
         parts = [
-            (between(m[0], m[1]), between(m[2], m[3]), between(m[4], m[5]), between(m[4], m[6])) for m in self._marks[-samples:]
+            (between(m[0], m[1]), between(m[2], m[3]), between(m[4], m[5]), between(m[4], m[6]))
+            for m in self._marks[-samples:]
         ]
         mine = torch.tensor(parts, dtype=torch.float64)
         if self.seat.device.backend == "nccl":

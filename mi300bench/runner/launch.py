@@ -65,10 +65,23 @@ def _command(world: World, launcher: str, socket_path: Path, limit_s: float) -> 
         return [*shlex.split(launcher), sys.executable, *module, *options, f"--launcher={launcher}"]
     if processes(world) == 1:
         return [sys.executable, *module, *options]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval=0.1"]
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--monitor-interval=0.1",
+    ]
     # Its own folder for logs, which else stays behind in the temporary folder when the launcher is ended.
     logs = f"--log-dir={socket_path.parent / 'elastic'}"
-    return [*torchrun, logs, f"--nproc-per-node={world.ranks}", *module, *options, "--launcher=torchrun"]
+    return [
+        *torchrun,
+        logs,
+        f"--nproc-per-node={world.ranks}",
+        *module,
+        *options,
+        "--launcher=torchrun",
+    ]
 
 
 def processes(world: World) -> int:
@@ -80,7 +93,9 @@ def _devices(world: World) -> dict[str, str]:
     """Return what gives JAX as many devices as the world has ranks: on a CPU virtual ones."""
     if world.framework != "jax" or world.device != "cpu":
         return {}
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={world.ranks}"
+    flags = (
+        f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={world.ranks}"
+    )
     return {"XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"}
 
 
@@ -109,7 +124,14 @@ class _Rank:
 class ProcessWorker:
     """The ranks of one world in processes of their own."""
 
-    def __init__(self, world: World, environment: Mapping[str, str], *, launcher: str = "", limit_s: float = 300.0) -> None:
+    def __init__(
+        self,
+        world: World,
+        environment: Mapping[str, str],
+        *,
+        launcher: str = "",
+        limit_s: float = 300.0,
+    ) -> None:
         self._world = world
         self._limit_s = limit_s
         self._folder = tempfile.TemporaryDirectory(prefix="mi300bench-")
@@ -130,12 +152,20 @@ class ProcessWorker:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env={**os.environ, **threads, **_meeting_place(launcher), **_devices(world), **environment},
+                    env={
+                        **os.environ,
+                        **threads,
+                        **_meeting_place(launcher),
+                        **_devices(world),
+                        **environment,
+                    },
                     start_new_session=True,
                 )
             except (OSError, ValueError) as cause:
                 self._close_lines()
-                raise PlanError(f"the ranks cannot be started: {cause}", hint="look at --launch") from cause
+                raise PlanError(
+                    f"the ranks cannot be started: {cause}", hint="look at --launch"
+                ) from cause
         try:
             self._wait_for("ready", START_LIMIT_S, "starting")
         except BaseException:
@@ -174,7 +204,11 @@ class ProcessWorker:
 
     def _end(self, *, is_polite: bool) -> None:
         """End launcher and ranks. A busy rank does not hear a polite word, so it is not waited for."""
-        for sign in (None, signal.SIGTERM, signal.SIGKILL) if is_polite else (signal.SIGTERM, signal.SIGKILL):
+        for sign in (
+            (None, signal.SIGTERM, signal.SIGKILL)
+            if is_polite
+            else (signal.SIGTERM, signal.SIGKILL)
+        ):
             if sign is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, sign)
@@ -184,7 +218,11 @@ class ProcessWorker:
             except subprocess.TimeoutExpired:
                 continue
         for rank in self._ranks:  # the launcher's children have sessions of their own
-            if rank.pid and rank.host == socket.gethostname() and _is_ours(rank.pid, self._folder.name):
+            if (
+                rank.pid
+                and rank.host == socket.gethostname()
+                and _is_ours(rank.pid, self._folder.name)
+            ):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(rank.pid, signal.SIGKILL)
 
@@ -231,7 +269,11 @@ class ProcessWorker:
         return None
 
     def _failed(self, message: Message) -> None:
-        said = message["failed"] if self._world.ranks == 1 else f"rank {message['rank']}: {message['failed']}"
+        said = (
+            message["failed"]
+            if self._world.ranks == 1
+            else f"rank {message['rank']}: {message['failed']}"
+        )
         if message.get("node"):
             raise NodeError(said, hint="mi300bench node shows what is here")
         if message["usable"]:
@@ -245,7 +287,10 @@ class ProcessWorker:
             self._process.wait(timeout=3.0)
         with contextlib.suppress(OSError):
             text = self._log.read_text(errors="replace")
-            codes = {int(p): int(code) for code, p in re.findall(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)", text)}
+            codes = {
+                int(p): int(code)
+                for code, p in re.findall(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)", text)
+            }
             if pid in codes or (codes and not pid):
                 return _status(codes.get(pid, next(iter(codes.values()))))
             if self._process.returncode is None or self._process.returncode > 0:

@@ -5,7 +5,7 @@ import os
 import socket
 
 from mi300bench import stats
-from mi300bench.device.face import AbstractDevice
+from mi300bench.device.base import AbstractDevice
 from mi300bench.device.open import Place
 from mi300bench.hw import facts
 from mi300bench.runner.group import Group, Solo, TorchGroup
@@ -35,7 +35,9 @@ class Rank:
         """Return the record of `point`; run, node and origin are the session's to fill in."""
         module, name = point.target.split(":")
         probe_class: type[AbstractProbe] = getattr(importlib.import_module(module), name)
-        probe = probe_class(point.params, Place(rank=self.group.rank, ranks=point.world.ranks, device=self.device))
+        probe = probe_class(
+            point.params, Place(rank=self.group.rank, ranks=point.world.ranks, device=self.device)
+        )
         reading = measure(probe, self.device, point.stop, self.group)
         work = probe.work()
         return Measurement(
@@ -64,7 +66,9 @@ class Rank:
             for name in ("clock_hz", "power_w", "temperature_c")
             if any(name in moment for moment in reading.readings)
         }
-        variables = {k: v for k, v in sorted(os.environ.items()) if k.startswith(ENVIRONMENT_PREFIXES)}
+        variables = {
+            k: v for k, v in sorted(os.environ.items()) if k.startswith(ENVIRONMENT_PREFIXES)
+        }
         return {
             **self.device.conditions(),
             **told,
@@ -75,17 +79,31 @@ class Rank:
             "environment": " ".join(f"{k}={v}" for k, v in variables.items()),
         }
 
-    def _doubts(self, point: Point, probe: AbstractProbe, reading: Reading, work: Work) -> tuple[Doubt, ...]:
+    def _doubts(
+        self, point: Point, probe: AbstractProbe, reading: Reading, work: Work
+    ) -> tuple[Doubt, ...]:
         own = probe.doubts()
-        found: list[Doubt | None] = [*self.device.doubts(), *own, doubt_of(reading.samples, point.stop)]
-        published = facts.find_device(self.device.name, arch=self.device.arch, compute_units=self.device.compute_units)
+        found: list[Doubt | None] = [
+            *self.device.doubts(),
+            *own,
+            doubt_of(reading.samples, point.stop),
+        ]
+        published = facts.find_device(
+            self.device.name, arch=self.device.arch, compute_units=self.device.compute_units
+        )
         if published is not None:
             seconds = stats.typical(reading.samples)
             if not own:  # a footprint in cache may well pass the memory's peak
                 moved = stats.bandwidth(work, seconds)
-                found.append(_above(moved, published.facts.get("memory_bandwidth"), Unit.BYTE_PER_SECOND))
+                found.append(
+                    _above(moved, published.facts.get("memory_bandwidth"), Unit.BYTE_PER_SECOND)
+                )
             rate = stats.flop_rate(work, seconds)
-            found.append(_above(rate, published.facts.get(str(point.params.get("dtype"))), Unit.FLOP_PER_SECOND))
+            found.append(
+                _above(
+                    rate, published.facts.get(str(point.params.get("dtype"))), Unit.FLOP_PER_SECOND
+                )
+            )
             found.append(_clock_drop(reading, published.facts.get("clock")))
         return tuple(doubt for doubt in found if doubt is not None)
 

@@ -113,7 +113,9 @@ class Session:
         for pass_index in range(plan.passes):
             missing = [point for point in plan.points if (point.key, pass_index) not in done]
             if plan.interleaved:
-                groups = [[point] for point in (missing if pass_index % 2 == 0 else reversed(missing))]
+                groups = [
+                    [point] for point in (missing if pass_index % 2 == 0 else reversed(missing))
+                ]
             else:
                 groups = grouped(missing)
             for group in groups:
@@ -129,7 +131,9 @@ class Session:
                 ask(point)
 
     @contextmanager
-    def asking(self, *, pass_index: int = 0, doubts: tuple[Doubt, ...] = ()) -> Iterator[Callable[[Point], Measurement]]:
+    def asking(
+        self, *, pass_index: int = 0, doubts: tuple[Doubt, ...] = ()
+    ) -> Iterator[Callable[[Point], Measurement]]:
         """Give a function that measures one point now, in a worker that stays for the next of the same world.
 
         A search decides from the last answer what to ask next. A point of another world or environment gets its own worker.
@@ -167,7 +171,9 @@ class Session:
         """Return how long a point may take at most: a hang must not outlast the budget by more than a minute."""
         return None if self._deadline is None else max(self._deadline - self._now(), 0.0) + GRACE_S
 
-    def _keep(self, record: Measurement, pass_index: int, started: str, doubts: tuple[Doubt, ...]) -> Measurement:
+    def _keep(
+        self, record: Measurement, pass_index: int, started: str, doubts: tuple[Doubt, ...]
+    ) -> Measurement:
         known = self._provenance
         complete = replace(
             record,

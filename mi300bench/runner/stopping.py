@@ -12,12 +12,16 @@ FEWEST_SAMPLES = 3
 
 def is_settled(samples: Sequence[float], stop: Stop) -> bool:
     """Return whether the median is known well enough."""
-    return len(samples) >= stop.min_samples and stats.relative_half_width(samples) <= stop.relative_ci
+    return (
+        len(samples) >= stop.min_samples and stats.relative_half_width(samples) <= stop.relative_ci
+    )
 
 
 def is_over(samples: Sequence[float], stop: Stop, elapsed_s: float) -> bool:
     """Return whether sampling ends: settled, or out of time."""
-    out_of_time = elapsed_s >= stop.max_seconds and len(samples) >= min(FEWEST_SAMPLES, stop.min_samples)
+    out_of_time = elapsed_s >= stop.max_seconds and len(samples) >= min(
+        FEWEST_SAMPLES, stop.min_samples
+    )
     return is_settled(samples, stop) or out_of_time
 
 

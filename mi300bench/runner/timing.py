@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mi300bench.device.face import AbstractDevice
+from mi300bench.device.base import AbstractDevice
 from mi300bench.runner.group import Group
 from mi300bench.runner.stopping import is_over
 from mi300bench.schema.plan import Stop
@@ -47,7 +47,11 @@ def _calls_per_sample(probe: AbstractProbe, one_call_s: float, group: Group) -> 
 
 
 def _warm_up(
-    probe: AbstractProbe, seconds: Callable[[int], float], stop: Stop, group: Group, now: Callable[[], float]
+    probe: AbstractProbe,
+    seconds: Callable[[int], float],
+    stop: Stop,
+    group: Group,
+    now: Callable[[], float],
 ) -> list[float]:
     """Return the seconds per call of the warm-up, which runs until the chip is warm, by the clock of rank 0."""
     times: list[float] = []
@@ -139,4 +143,8 @@ def _wrong(probe: AbstractProbe, device: AbstractDevice, group: Group) -> str:
     """Return why the answer of the last call is wrong on some rank, outside the timed window."""
     device.synchronize()
     answers: list[Any] = group.gather(probe.check())
-    return "; ".join(f"rank {rank}: {text}" if group.ranks > 1 else text for rank, text in enumerate(answers) if text)
+    return "; ".join(
+        f"rank {rank}: {text}" if group.ranks > 1 else text
+        for rank, text in enumerate(answers)
+        if text
+    )

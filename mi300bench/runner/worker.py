@@ -34,7 +34,9 @@ def point_to_message(point: Point) -> Message:
 
 def point_from_message(message: Message) -> Point:
     """Return the point of a JSON message."""
-    return Point(**(message | {"world": World(**message["world"]), "stop": Stop(**message["stop"])}))
+    return Point(
+        **(message | {"world": World(**message["world"]), "stop": Stop(**message["stop"])})
+    )
 
 
 class Line:
@@ -47,13 +49,17 @@ class Line:
         with contextlib.suppress(OSError):
             connection.connect(path)
             self._out = connection.makefile("w")
-            threading.Thread(target=self._listen, args=(connection.makefile("r"),), daemon=True).start()
+            threading.Thread(
+                target=self._listen, args=(connection.makefile("r"),), daemon=True
+            ).start()
 
     def _listen(self, lines: TextIO) -> None:
         with contextlib.suppress(OSError):
             for line in lines:
                 self._messages.put(json.loads(line))
-        os._exit(0)  # the session is gone: nobody wants the result, and a collective may hold the main thread
+        os._exit(
+            0
+        )  # the session is gone: nobody wants the result, and a collective may hold the main thread
 
     def say(self, message: Message) -> None:
         """Send one message to the session."""
@@ -122,7 +128,13 @@ def serve(line: Line, rank: Rank) -> None:
             record = rank.measure(point_from_message(message["point"]))
         except Exception as cause:
             traceback.print_exc()
-            line.say({"failed": describe_failure(cause), "rank": rank.group.rank, "usable": alone and is_usable(rank.device)})
+            line.say(
+                {
+                    "failed": describe_failure(cause),
+                    "rank": rank.group.rank,
+                    "usable": alone and is_usable(rank.device),
+                }
+            )
             if not alone:
                 raise SystemExit(1) from cause
         else:
@@ -150,7 +162,8 @@ def main(arguments: list[str]) -> None:
         group = join_world(device, ranks=options.ranks, limit_s=options.limit)
         if group.ranks != options.ranks:
             raise Mi300benchError(
-                f"the launcher made {group.ranks} ranks, {options.ranks} were asked for", hint="let --ranks agree"
+                f"the launcher made {group.ranks} ranks, {options.ranks} were asked for",
+                hint="let --ranks agree",
             )
         rank = Rank(device, group, launcher=options.launcher)
     except Exception as cause:

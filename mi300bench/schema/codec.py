@@ -41,7 +41,9 @@ def encode(record: Measurement) -> Document:
         "params": dict(record.params),
         "environment": dict(record.environment),
         "conditions": dict(record.conditions),
-        "series": {name: [_told(value) for value in values] for name, values in record.series.items()},
+        "series": {
+            name: [_told(value) for value in values] for name, values in record.series.items()
+        },
         "work": asdict(record.work),
         "world": asdict(record.world),
         "doubts": [encode_doubt(doubt) for doubt in record.doubts],
@@ -49,7 +51,9 @@ def encode(record: Measurement) -> Document:
     return document
 
 
-def upgrade(document: Document, *, steps: Mapping[int, Callable[[Document], Document]], to: int) -> Document:
+def upgrade(
+    document: Document, *, steps: Mapping[int, Callable[[Document], Document]], to: int
+) -> Document:
     """Return `document` raised to schema `to` by `steps`; `RecordError` where it is newer than that."""
     version = document.get("schema", 1)
     if not isinstance(version, int) or not 1 <= version <= to:
@@ -78,11 +82,14 @@ def decode(document: Document) -> Measurement:
             "samples": tuple(document.get("samples", ())),
             "warmup": tuple(document.get("warmup", ())),
             "rank_samples": tuple(tuple(rank) for rank in document.get("rank_samples", ())),
-            "series": {name: tuple(readings) for name, readings in document.get("series", {}).items()},
+            "series": {
+                name: tuple(readings) for name, readings in document.get("series", {}).items()
+            },
             "doubts": tuple(decode_doubt(doubt) for doubt in document.get("doubts", ())),
         }
         return Measurement(**values)
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise RecordError(
-            f"not a record: {type(cause).__name__}: {cause}", hint="restore the file, or move it out of the store"
+            f"not a record: {type(cause).__name__}: {cause}",
+            hint="restore the file, or move it out of the store",
         ) from cause

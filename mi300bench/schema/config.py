@@ -50,7 +50,9 @@ class Choice:
 
     def __post_init__(self) -> None:
         if not self.evidence:
-            raise ValueError(f"the choice {self.value!r} names no record; a choice without evidence is not written")
+            raise ValueError(
+                f"the choice {self.value!r} names no record; a choice without evidence is not written"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,9 @@ class TunedConfig:
     origin: str = "measured"
     source: str = ""
     made_by: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)  # variables that were set while it was measured
+    environment: Mapping[str, str] = field(
+        default_factory=dict
+    )  # variables that were set while it was measured
     doubts: tuple[str, ...] = ()
 
 
@@ -137,7 +141,8 @@ def to_document(tuned: TunedConfig) -> dict[str, Any]:
             "evidence": list(choice.evidence),
             "doubts": list(choice.doubts),
             "alternatives": [
-                {"value": a.value, "predicted_s": asdict(a.predicted_s), "same_as": list(a.same_as)} for a in choice.alternatives
+                {"value": a.value, "predicted_s": asdict(a.predicted_s), "same_as": list(a.same_as)}
+                for a in choice.alternatives
             ],
         }
     if tuned.confirmed is not None:
@@ -168,14 +173,21 @@ def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
                     evidence=tuple(table["evidence"]),
                     doubts=tuple(table.get("doubts", ())),
                     alternatives=tuple(
-                        Alternative(value=a["value"], predicted_s=_interval(a["predicted_s"]), same_as=tuple(a["same_as"]))
+                        Alternative(
+                            value=a["value"],
+                            predicted_s=_interval(a["predicted_s"]),
+                            same_as=tuple(a["same_as"]),
+                        )
                         for a in table.get("alternatives", ())
                     ),
                 )
                 for key, table in document.get("choices", {}).items()
             },
             confirmed=_confirmed(document.get("confirmed")),
-            **{key: document.get(key, "") for key in ("node", "device", "device_kind", "origin", "source", "made_by")},
+            **{
+                key: document.get(key, "")
+                for key in ("node", "device", "device_kind", "origin", "source", "made_by")
+            },
             ranks=int(document.get("ranks", 0)),
             environment=dict(document.get("environment", {})),
             doubts=tuple(document.get("doubts", ())),
@@ -228,7 +240,11 @@ def read(path: Path) -> TunedConfig:
     try:
         document = tomllib.loads(path.read_text())
     except FileNotFoundError as cause:
-        raise PlanError(f"{path} does not exist", hint="write one with: mi300bench tune zaya1") from cause
+        raise PlanError(
+            f"{path} does not exist", hint="write one with: mi300bench tune zaya1"
+        ) from cause
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
-        raise RecordError(f"{path} cannot be read: {cause}", hint="write it anew with: mi300bench tune") from cause
+        raise RecordError(
+            f"{path} cannot be read: {cause}", hint="write it anew with: mi300bench tune"
+        ) from cause
     return from_document(document, name=str(path))

@@ -23,7 +23,11 @@ class Interval:
     @property
     def as_ratio(self) -> str:
         """Return the words of a ratio; where the interval has no width, nothing tells how sure it is."""
-        return f"{self.mid:.3f} " + (f"({self.low:.3f} to {self.high:.3f})" if self.low < self.high else "(nothing tells how sure)")
+        return f"{self.mid:.3f} " + (
+            f"({self.low:.3f} to {self.high:.3f})"
+            if self.low < self.high
+            else "(nothing tells how sure)"
+        )
 
     @property
     def as_spread(self) -> str:

@@ -35,7 +35,9 @@ class Point:
         world = asdict(self.world)
         if world["framework"] == "torch":  # what records from before there was another say
             del world["framework"]
-        return short_hash([self.probe, self.method, dict(self.params), dict(self.environment), world])
+        return short_hash(
+            [self.probe, self.method, dict(self.params), dict(self.environment), world]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

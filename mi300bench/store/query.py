@@ -36,7 +36,9 @@ def row(record: Measurement) -> dict[str, Any]:
         "num_samples": len(record.samples),
         "seconds": seconds,
         "bandwidth": stats.bandwidth(record.work, seconds) if seconds and moved else None,
-        "flop_rate": stats.flop_rate(record.work, seconds) if seconds and record.work.flop else None,
+        "flop_rate": stats.flop_rate(record.work, seconds)
+        if seconds and record.work.flop
+        else None,
         "message_bytes": record.work.message_bytes or None,
         **_bandwidths(record, seconds),
         "conditions": json.dumps(dict(record.conditions)),
@@ -49,10 +51,17 @@ def row(record: Measurement) -> dict[str, Any]:
 
 def _bandwidths(record: Measurement, seconds: float | None) -> dict[str, float | None]:
     """Return algbw and busbw of a collective; NULL elsewhere, and busbw where its ranks are not known."""
-    size, op, ranks = record.work.message_bytes, record.probe.rpartition("collective.")[2], record.world.ranks
+    size, op, ranks = (
+        record.work.message_bytes,
+        record.probe.rpartition("collective.")[2],
+        record.world.ranks,
+    )
     if not seconds or not size or op not in physics.COLLECTIVES or op == record.probe:
         return {"algbw": None, "busbw": None}
-    return {"algbw": physics.algbw(size, seconds), "busbw": physics.busbw(op, size, seconds, ranks) if ranks > 1 else None}
+    return {
+        "algbw": physics.algbw(size, seconds),
+        "busbw": physics.busbw(op, size, seconds, ranks) if ranks > 1 else None,
+    }
 
 
 def query(records: Iterable[Measurement], sql: str) -> list[dict[str, Any]]:
@@ -70,7 +79,9 @@ def query(records: Iterable[Measurement], sql: str) -> list[dict[str, Any]]:
         try:
             answer = connection.execute(sql)
         except duckdb.Error as cause:
-            raise PlanError(f"the query does not run: {cause}", hint=f"columns: {', '.join(COLUMNS)}") from cause
+            raise PlanError(
+                f"the query does not run: {cause}", hint=f"columns: {', '.join(COLUMNS)}"
+            ) from cause
         if answer.description is None:
             return []
         names = [column[0] for column in answer.description]

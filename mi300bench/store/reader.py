@@ -30,7 +30,9 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
     try:
         data = path.read_bytes()
     except OSError as cause:
-        raise RecordError(f"{path} cannot be read: {cause.strerror}", hint="check its permissions") from cause
+        raise RecordError(
+            f"{path} cannot be read: {cause.strerror}", hint="check its permissions"
+        ) from cause
     pieces = data.split(b"\n")
     torn = bool(pieces[-1].strip())
     documents = []
@@ -45,7 +47,9 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
                 hint="restore the file from a copy, or move it out of the store",
             ) from cause
         if not isinstance(document, dict):
-            raise RecordError(f"{path}:{number} is not a JSON object", hint="move the file out of the store")
+            raise RecordError(
+                f"{path}:{number} is not a JSON object", hint="move the file out of the store"
+            )
         documents.append(document | {"_line": number})
     return documents, torn
 
@@ -79,7 +83,9 @@ def run_paths(store: Path) -> list[Path]:
 def read_runs(store: Path, *, warn: Callable[[str], None] | None = None) -> Iterator[Run]:
     """Yield every run of the store; `warn` hears of torn lines."""
     if not store.is_dir():
-        raise RecordError(f"there is no store at {store}", hint="measure something first, or give --store")
+        raise RecordError(
+            f"there is no store at {store}", hint="measure something first, or give --store"
+        )
     for path in run_paths(store):
         run = read_run(path)
         if run.torn and warn is not None:
@@ -87,6 +93,8 @@ def read_runs(store: Path, *, warn: Callable[[str], None] | None = None) -> Iter
         yield run
 
 
-def read_records(store: Path, *, warn: Callable[[str], None] | None = None) -> tuple[Measurement, ...]:
+def read_records(
+    store: Path, *, warn: Callable[[str], None] | None = None
+) -> tuple[Measurement, ...]:
     """Return every record of the store."""
     return tuple(record for run in read_runs(store, warn=warn) for record in run.records)

@@ -25,7 +25,9 @@ def require_comparable(records: Iterable[Measurement], *, what: str) -> None:
     for record in chosen[1:]:
         unequal = differences(chosen[0], record)
         if unequal:
-            said = "; ".join(f"{name}: {one!r} and {other!r}" for name, (one, other) in unequal.items())
+            said = "; ".join(
+                f"{name}: {one!r} and {other!r}" for name, (one, other) in unequal.items()
+            )
             raise RecordError(
                 f"{what}: the records {chosen[0].id} and {record.id} do not compare ({said})",
                 hint="choose one with --node, --device or another --store",

@@ -41,7 +41,9 @@ def _explain(path: Path, cause: OSError) -> tuple[str, str]:
 class RunWriter:
     """Appends to `<store>/<node>/<run id>.jsonl`. `NodeError` where the store cannot be written."""
 
-    def __init__(self, store: Path, *, node: str, header: Mapping[str, Any], path: Path | None = None) -> None:
+    def __init__(
+        self, store: Path, *, node: str, header: Mapping[str, Any], path: Path | None = None
+    ) -> None:
         self.run_id = path.stem if path is not None else new_run_id()
         self.path = path if path is not None else store / node / f"{self.run_id}.jsonl"
         try:
@@ -65,7 +67,9 @@ class RunWriter:
 
     def finish(self, **facts: Any) -> None:
         """Mark the run as complete."""
-        self._append({"line": "end", "at": datetime.now(UTC).isoformat(timespec="seconds"), **facts})
+        self._append(
+            {"line": "end", "at": datetime.now(UTC).isoformat(timespec="seconds"), **facts}
+        )
 
     def close(self) -> None:
         """Close the file; an unfinished run can be resumed."""
@@ -74,7 +78,12 @@ class RunWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _append(self, document: Mapping[str, Any]) -> None:
@@ -88,7 +97,9 @@ class RunWriter:
         except OSError as cause:
             message, hint = _explain(self.path, cause)
             os.ftruncate(self._file.fileno(), good)
-            raise NodeError(message, hint=f"{_rescue(self.run_id, data)}; {hint}, then --resume") from cause
+            raise NodeError(
+                message, hint=f"{_rescue(self.run_id, data)}; {hint}, then --resume"
+            ) from cause
 
 
 def _rescue(run_id: str, data: bytes) -> str:

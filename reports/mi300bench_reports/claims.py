@@ -42,7 +42,9 @@ def figures(records: Sequence[Measurement]) -> Section | None:
 def published() -> Section:
     """Return the verdicts on the three published accounts that the reference trainers come from."""
     findings = judge(files.shipped())
-    counts = {verdict: len({f.claim for f in findings if f.verdict is verdict}) for verdict in Verdict}
+    counts = {
+        verdict: len({f.claim for f in findings if f.verdict is verdict}) for verdict in Verdict
+    }
     return Section(
         anchor="claims",
         title="Published claims, judged",

@@ -64,7 +64,9 @@ def _draw(size: tuple[float, float], alt: str, paint: Any) -> str:
         figure, axes = plt.subplots(figsize=size, layout="constrained")
         paint(figure, axes)
         out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            out, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
         plt.close(figure)
     text = out.getvalue()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
@@ -88,17 +90,48 @@ def curves(
         for index, line in enumerate(lines):
             colour = COLOURS[index % len(COLOURS)]
             if line.is_fit:
-                axes.plot(line.x, line.y, "--", color=COLOURS[(index - 1) % len(COLOURS)], label=short(line.label), linewidth=1.2)
+                axes.plot(
+                    line.x,
+                    line.y,
+                    "--",
+                    color=COLOURS[(index - 1) % len(COLOURS)],
+                    label=short(line.label),
+                    linewidth=1.2,
+                )
                 continue
-            axes.plot(line.x, line.y, "o-", color=colour, label=short(line.label), markersize=4, linewidth=1.5)
+            axes.plot(
+                line.x,
+                line.y,
+                "o-",
+                color=colour,
+                label=short(line.label),
+                markersize=4,
+                linewidth=1.5,
+            )
             if line.low:
                 axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.2, linewidth=0)
         for place, (at, low, high) in enumerate(ranges):
             label = "published" if place == 0 else None
-            axes.plot([at, at], [low, high], color=INK, linewidth=6, alpha=0.35, solid_capstyle="butt", label=label)
+            axes.plot(
+                [at, at],
+                [low, high],
+                color=INK,
+                linewidth=6,
+                alpha=0.35,
+                solid_capstyle="butt",
+                label=label,
+            )
         for at, text in marks:
             axes.axvline(at, color=INK, linewidth=0.8, linestyle=":")
-            axes.annotate(text, (at, 1.0), xycoords=("data", "axes fraction"), fontsize=8, rotation=90, va="top", ha="right")
+            axes.annotate(
+                text,
+                (at, 1.0),
+                xycoords=("data", "axes fraction"),
+                fontsize=8,
+                rotation=90,
+                va="top",
+                ha="right",
+            )
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(_binary)
         if log_y:
@@ -127,7 +160,9 @@ def losses(lines: Sequence[Line], *, alt: str) -> str:
 def _plain(axis: Any) -> None:
     """Label a logarithmic axis with plain numbers, those between the decades too where it has few decades."""
     axis.set_major_formatter(lambda value, _position: f"{value:g}")
-    axis.set_minor_formatter(lambda value, _position: f"{value:g}" if f"{value:e}"[0] in "25" else "")
+    axis.set_minor_formatter(
+        lambda value, _position: f"{value:g}" if f"{value:e}"[0] in "25" else ""
+    )
 
 
 def _binary(size: float, _position: int) -> str:
@@ -149,7 +184,14 @@ def bars(labels: Sequence[str], values: Sequence[float], *, x_label: str, alt: s
     return _draw((7.2, 0.6 + 0.24 * len(values)), alt, paint)
 
 
-def stacked(labels: Sequence[str], parts: Sequence[tuple[str, Sequence[float]]], *, limit: float, x_label: str, alt: str) -> str:
+def stacked(
+    labels: Sequence[str],
+    parts: Sequence[tuple[str, Sequence[float]]],
+    *,
+    limit: float,
+    x_label: str,
+    alt: str,
+) -> str:
     """Return horizontal bars of several parts each, the first on top, with a limit as a vertical mark."""
 
     def paint(_figure: Any, axes: Any) -> None:
@@ -158,7 +200,9 @@ def stacked(labels: Sequence[str], parts: Sequence[tuple[str, Sequence[float]]],
             axes.barh(range(len(labels)), values, left=left, color=colour, label=name)
             left = [a + b for a, b in zip(left, values, strict=True)]
         axes.axvline(limit, color=INK, linewidth=1.2, linestyle=":")
-        axes.annotate(" limit", (limit, 0.0), xycoords=("data", "axes fraction"), fontsize=8, va="bottom")
+        axes.annotate(
+            " limit", (limit, 0.0), xycoords=("data", "axes fraction"), fontsize=8, va="bottom"
+        )
         axes.set_yticks(range(len(labels)), [short(label) for label in labels])
         axes.invert_yaxis()
         axes.set_xlabel(x_label)
@@ -180,15 +224,25 @@ def heat(
     def paint(figure: Any, axes: Any) -> None:
         import numpy as np
 
-        values = np.array([[float("nan") if v is None else v for v in row] for row in table], dtype=float)
+        values = np.array(
+            [[float("nan") if v is None else v for v in row] for row in table], dtype=float
+        )
         known = values[~np.isnan(values)]
         reach = max(abs(known - middle).max(), 1e-9) if middle is not None and known.size else 0.0
         bounds = {"vmin": middle - reach, "vmax": middle + reach} if middle is not None else {}
-        drawn = axes.pcolormesh(values, cmap="viridis" if middle is None else "coolwarm", edgecolors="none", **bounds)
+        drawn = axes.pcolormesh(
+            values, cmap="viridis" if middle is None else "coolwarm", edgecolors="none", **bounds
+        )
         axes.grid(False)
         every_x, every_y = max(1, len(columns) // 12), max(1, len(rows) // 24)
-        axes.set_xticks([i + 0.5 for i in range(0, len(columns), every_x)], list(columns)[::every_x])
-        axes.set_yticks([i + 0.5 for i in range(0, len(rows), every_y)], [short(r) for r in list(rows)[::every_y]], fontsize=8)
+        axes.set_xticks(
+            [i + 0.5 for i in range(0, len(columns), every_x)], list(columns)[::every_x]
+        )
+        axes.set_yticks(
+            [i + 0.5 for i in range(0, len(rows), every_y)],
+            [short(r) for r in list(rows)[::every_y]],
+            fontsize=8,
+        )
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         if not marks:
@@ -198,9 +252,25 @@ def heat(
                 if not np.isnan(value):
                     shade = (value - known.min()) / max(float(np.ptp(known)), 1e-9)
                     ink = "black" if shade > 0.5 else "white"
-                    axes.text(x + 0.5, y + 0.5, f"{value:.3g}", ha="center", va="center", fontsize=8, color=ink)
+                    axes.text(
+                        x + 0.5,
+                        y + 0.5,
+                        f"{value:.3g}",
+                        ha="center",
+                        va="center",
+                        fontsize=8,
+                        color=ink,
+                    )
         for x, y, text in marks:
-            axes.plot([x], [y], "o", markersize=9, markerfacecolor="none", markeredgecolor=COLOURS[4], markeredgewidth=1.6)
+            axes.plot(
+                [x],
+                [y],
+                "o",
+                markersize=9,
+                markerfacecolor="none",
+                markeredgecolor=COLOURS[4],
+                markeredgewidth=1.6,
+            )
             axes.annotate(text, (x, y), xytext=(6, 4), textcoords="offset points", fontsize=8)
         bar = figure.colorbar(drawn, ax=axes, label=label)
         bar.outline.set_edgecolor(INK)
@@ -209,7 +279,13 @@ def heat(
     return _draw((7.2, 1.4 + 0.24 * min(max(len(rows), 4), 24)), alt, paint)
 
 
-def roofline(points: Sequence[tuple[str, float, float]], *, peaks: Sequence[tuple[str, float]], bandwidth: float, alt: str) -> str:
+def roofline(
+    points: Sequence[tuple[str, float, float]],
+    *,
+    peaks: Sequence[tuple[str, float]],
+    bandwidth: float,
+    alt: str,
+) -> str:
     """Return rates over intensity (label, FLOP a byte, FLOP a second) under a bandwidth and peaks (label, FLOP a second)."""
 
     def paint(_figure: Any, axes: Any) -> None:
@@ -223,7 +299,14 @@ def roofline(points: Sequence[tuple[str, float, float]], *, peaks: Sequence[tupl
         for label, x, rate in points:
             groups.setdefault(label, []).append((x, rate / 1e12))
         for (label, found), colour in zip(groups.items(), itertools.cycle(COLOURS), strict=False):
-            axes.plot([x for x, _ in found], [y for _, y in found], "o", markersize=4, color=colour, label=short(label))
+            axes.plot(
+                [x for x, _ in found],
+                [y for _, y in found],
+                "o",
+                markersize=4,
+                color=colour,
+                label=short(label),
+            )
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("FLOP a byte that has to move")
@@ -243,7 +326,9 @@ class Lanes:
     spans: tuple[tuple[float, float, float], ...]
 
 
-def timeline(ready: Sequence[tuple[float, float]], backward_s: float, packings: Sequence[Lanes], *, alt: str) -> str:
+def timeline(
+    ready: Sequence[tuple[float, float]], backward_s: float, packings: Sequence[Lanes], *, alt: str
+) -> str:
     """Return gradients (moment, cumulative MiB) above, and below them the buckets of each packing on the wire."""
 
     def paint(figure: Any, axes: Any) -> None:
@@ -254,15 +339,31 @@ def timeline(ready: Sequence[tuple[float, float]], backward_s: float, packings: 
         for row, packing in enumerate(packings):
             for index, (size, start, end) in enumerate(packing.spans):
                 shade = 0.85 if index % 2 == 0 else 0.5
-                below.barh(row, end - start, left=start, height=0.7, color=COLOURS[row % len(COLOURS)], alpha=shade)
+                below.barh(
+                    row,
+                    end - start,
+                    left=start,
+                    height=0.7,
+                    color=COLOURS[row % len(COLOURS)],
+                    alpha=shade,
+                )
                 if end - start > 0.06 * max(e for p in packings for _, _, e in p.spans):
-                    below.text((start + end) / 2, row, f"{size:.0f}", ha="center", va="center", fontsize=8)
+                    below.text(
+                        (start + end) / 2, row, f"{size:.0f}", ha="center", va="center", fontsize=8
+                    )
         below.set_yticks(range(len(packings)), [short(packing.label) for packing in packings])
         below.invert_yaxis()
         below.set_xlabel("seconds after backward began (numbers: MiB of a bucket)")
         for part in (above, below):
             part.axvline(backward_s, color=INK, linestyle=":", linewidth=1)
-        above.annotate("backward ends ", (backward_s, 0.95), xycoords=("data", "axes fraction"), fontsize=8, va="top", ha="right")
+        above.annotate(
+            "backward ends ",
+            (backward_s, 0.95),
+            xycoords=("data", "axes fraction"),
+            fontsize=8,
+            va="top",
+            ha="right",
+        )
 
     return _draw((7.2, 2.6 + 0.5 * len(packings)), alt, paint)
 
@@ -276,7 +377,14 @@ def against(points: Sequence[tuple[str, float, float, float, float]], *, alt: st
         axes.plot([least, most], [least, most], color=INK, linewidth=0.8, linestyle=":")
         for index, (label, predicted, measured, low, high) in enumerate(points):
             error = [[measured - low], [high - measured]]
-            axes.errorbar([predicted], [measured], yerr=error, fmt="o", color=COLOURS[index % len(COLOURS)], label=short(label))
+            axes.errorbar(
+                [predicted],
+                [measured],
+                yerr=error,
+                fmt="o",
+                color=COLOURS[index % len(COLOURS)],
+                label=short(label),
+            )
         axes.set_xlim(least, most)
         axes.set_ylim(min(least, min(p[3] for p in points)), max(most, max(p[4] for p in points)))
         axes.set_xlabel("predicted seconds a step")

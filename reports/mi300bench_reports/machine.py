@@ -77,7 +77,9 @@ def _disagreements(curves: Sequence[MemoryCurve]) -> list[str]:
         if one.pattern != other.pattern or one.variant == other.variant or not common:
             continue
         at = max(common)
-        rates = sorted((curve.bandwidths[curve.footprints.index(at)], curve.variant) for curve in (one, other))
+        rates = sorted(
+            (curve.bandwidths[curve.footprints.index(at)], curve.variant) for curve in (one, other)
+        )
         ratio = rates[1][0] / rates[0][0]
         if ratio > 1 + VARIANTS_MAY_DIFFER:
             doubt = VariantsDisagree(faster=rates[1][1], slower=rates[0][1], ratio=ratio)
@@ -140,7 +142,9 @@ def memory(records: Sequence[Measurement]) -> Section | None:
 
 def _rows(records: Sequence[Measurement]) -> Table | None:
     rows = []
-    for passes in passes_of(r for r in records if "row_bytes" in r.params and r.probe.startswith("memory.")):
+    for passes in passes_of(
+        r for r in records if "row_bytes" in r.params and r.probe.startswith("memory.")
+    ):
         first, seconds = passes[0], stats.interval_of(passes).mid
         rate = format_quantity(stats.bandwidth(first.work, seconds), Unit.BYTE_PER_SECOND)
         p = first.params
@@ -153,10 +157,16 @@ def _rows(records: Sequence[Measurement]) -> Table | None:
                 rate,
             )
         )
-    return Table(columns=("pattern", "array", "row", "variant", "bandwidth"), rows=tuple(rows)) if rows else None
+    return (
+        Table(columns=("pattern", "array", "row", "variant", "bandwidth"), rows=tuple(rows))
+        if rows
+        else None
+    )
 
 
-def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = (), *, is_alone: bool = True) -> Section | None:
+def products(
+    records: Sequence[Measurement], gemms: Sequence[Gemm] = (), *, is_alone: bool = True
+) -> Section | None:
     """Return the rates of matrix products of a rank by shape, fastest first; what `gemms` reach together; the fit.
 
     The fit takes seconds, so it is of one machine's page alone.
@@ -181,13 +191,28 @@ def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = (), *, is_a
         share = rate / best[dtype, ranks]
         said = format_quantity(rate, Unit.FLOP_PER_SECOND)
         within = interval.as_spread
-        rows.append((shape, str(p["layout"]), dtype, str(ranks), cache, said, f"{share:.0%}", within, passes[0].id))
+        rows.append(
+            (
+                shape,
+                str(p["layout"]),
+                dtype,
+                str(ranks),
+                cache,
+                said,
+                f"{share:.0%}",
+                within,
+                passes[0].id,
+            )
+        )
         keys.append(
             (passes[0].work.flop, str(p["layout"]), dtype, ranks, cache, rate, share, interval.high / interval.mid, passes[0].id)
         )  # fmt: skip
     shown = rated[:24]
     chart = figure.bars(
-        [f"{q['m']}x{q['n']}x{q['k']} {q['layout']} {q['dtype']}" for q in (row[2][0].params for row in shown)],
+        [
+            f"{q['m']}x{q['n']}x{q['k']} {q['layout']} {q['dtype']}"
+            for q in (row[2][0].params for row in shown)
+        ],
         [row[0] / 1e12 for row in shown],
         x_label="TFLOPS (1e12 FLOP/s)",
         alt="Matrix product rates by shape",
@@ -202,7 +227,9 @@ def products(records: Sequence[Measurement], gemms: Sequence[Gemm] = (), *, is_a
             + _together(own, gemms, rate)
             + (_predictable(own) if is_alone else "")
         )
-    sentences.append("Shapes are MxNxK with K the reduction; share is of the best shape of the same type and ranks.")
+    sentences.append(
+        "Shapes are MxNxK with K the reduction; share is of the best shape of the same type and ranks."
+    )
     columns = ("shape", "layout", "type", "ranks", "cache", "rate", "share", "+-", "record")
     return Section(
         anchor="products",
@@ -228,7 +255,10 @@ def _together(points: Sequence[Sequence[Measurement]], gemms: Sequence[Gemm], be
 
 def _predictable(points: Sequence[Sequence[Measurement]]) -> str:
     """Return how well a fit through these points predicts those left out, where there are enough."""
-    if len({(g[0].params["m"], g[0].params["n"], g[0].params["k"]) for g in points}) < FEWEST_SHAPES:
+    if (
+        len({(g[0].params["m"], g[0].params["n"], g[0].params["k"]) for g in points})
+        < FEWEST_SHAPES
+    ):
         return ""
     # Drawn evenly: the fit's time grows with the cube of the shapes.
     step = max(1, len(points) // MOST_FITTED)
@@ -254,24 +284,34 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
     """Return one section for each number of ranks, torch's and JAX's apart: bandwidth over size with the fitted link."""
     ours = ("collective.", "jax.collective.")
     points = passes_of(
-        r for r in records if r.probe.startswith(ours) and "inflight" not in r.params and not r.params.get("in_place")
+        r
+        for r in records
+        if r.probe.startswith(ours) and "inflight" not in r.params and not r.params.get("in_place")
     )
     found = []
-    for prefix, ranks in sorted({(p[0].probe.rpartition(".")[0], p[0].world.ranks) for p in points}):
+    for prefix, ranks in sorted(
+        {(p[0].probe.rpartition(".")[0], p[0].world.ranks) for p in points}
+    ):
         lines: list[figure.Line] = []
         rows: list[tuple[str, ...]] = []
         evidence: list[str] = []
         doubts: list[str] = []
         ranges: list[tuple[float, float, float]] = []
         for op in physics.COLLECTIVES:
-            group = [p for p in points if p[0].world.ranks == ranks and p[0].probe == f"{prefix}.{op}"]
+            group = [
+                p for p in points if p[0].world.ranks == ranks and p[0].probe == f"{prefix}.{op}"
+            ]
             try:
                 link = fit_link(group) if group else None
-            except RecordError:  # too few sizes for a curve: the points stand in the table of all points
+            except (
+                RecordError
+            ):  # too few sizes for a curve: the points stand in the table of all points
                 continue
             if link is None:
                 continue
-            algbw = tuple(size / seconds / 1e9 for size, seconds in zip(link.sizes, link.seconds, strict=True))
+            algbw = tuple(
+                size / seconds / 1e9 for size, seconds in zip(link.sizes, link.seconds, strict=True)
+            )
             lines += [figure.Line(label=op, x=link.sizes, y=algbw), _fit_line(link)]
             factor = physics.busbw_factor(op, ranks)
             rows.append(
@@ -287,10 +327,20 @@ def collectives(records: Sequence[Measurement]) -> list[Section]:
             ranges += _published_range(group, op, ranks, factor)
         if not lines:
             continue
-        first = next(p[0] for p in points if p[0].world.ranks == ranks and p[0].probe.startswith(prefix))
+        first = next(
+            p[0] for p in points if p[0].world.ranks == ranks and p[0].probe.startswith(prefix)
+        )
         is_jax = first.world.framework == "jax"
         place = f"{ranks} devices of a mesh, under JAX" if is_jax else f"{ranks} ranks"
-        columns = ("operation", "latency", "algbw of large messages", "busbw", "knee", "kink", "held-out error (p90)")
+        columns = (
+            "operation",
+            "latency",
+            "algbw of large messages",
+            "busbw",
+            "knee",
+            "kink",
+            "held-out error (p90)",
+        )
         found.append(
             Section(
                 anchor=f"{'jax-' if is_jax else ''}collectives-{ranks}",
@@ -322,10 +372,16 @@ def _published_range(
     """Return (size, low, high) in GB/s algbw of what others published for the same operation, ranks and about the same size."""
     found = []
     for passes in group:
-        device = find_device(passes[0].device, arch=str(passes[0].conditions.get("device_arch", "")))
+        device = find_device(
+            passes[0].device, arch=str(passes[0].conditions.get("device_arch", ""))
+        )
         size = passes[0].work.message_bytes
         value = size / stats.interval_of(passes).mid * factor
-        known = normal(device.key, f"collective.{op}", value, ranks=ranks, size=size) if device else None
+        known = (
+            normal(device.key, f"collective.{op}", value, ranks=ranks, size=size)
+            if device
+            else None
+        )
         if known is not None:
             found.append((size, known.low / factor / 1e9, known.high / factor / 1e9))
     return found
@@ -343,10 +399,19 @@ def overlap(records: Sequence[Measurement]) -> Section | None:
             (format_bytes(float(str(p["bytes"]))), f"{p['m']}x{p['n']}x{p['k']} {p['dtype']}", str(passes[0].world.ranks),
              f"{model.compute:.2f}", f"{model.collective:.2f}", passes[0].id)
         )  # fmt: skip
-    columns = ("all-reduce", "products", "ranks", "computation slows by", "all-reduce slows by", "record")
+    columns = (
+        "all-reduce",
+        "products",
+        "ranks",
+        "computation slows by",
+        "all-reduce slows by",
+        "record",
+    )
     return Section(
         anchor="overlap",
         title="Overlap",
-        sentences=("Factors while both run. 1.00 is free overlap; on a CPU the backend's threads take the cores' time.",),
+        sentences=(
+            "Factors while both run. 1.00 is free overlap; on a CPU the backend's threads take the cores' time.",
+        ),
         table=Table(columns=columns, rows=tuple(rows)),
     )

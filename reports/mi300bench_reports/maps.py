@@ -28,7 +28,9 @@ def products(records: Sequence[Measurement], gemms: Sequence[Gemm]) -> Section |
     """Return the median rate of products by K and by the square root of M x N, of the type and ranks with the most shapes."""
     groups: dict[tuple[str, int], list[tuple[Measurement, ...]]] = {}
     for found in passes_of(r for r in records if r.probe in ("gemm", "jax.gemm")):
-        groups.setdefault((str(found[0].params.get("dtype")), found[0].world.ranks), []).append(found)
+        groups.setdefault((str(found[0].params.get("dtype")), found[0].world.ranks), []).append(
+            found
+        )
     if not groups:
         return None
     (dtype, ranks), points = max(groups.items(), key=lambda row: len(row[1]))
@@ -41,10 +43,15 @@ def products(records: Sequence[Measurement], gemms: Sequence[Gemm]) -> Section |
         cells.setdefault((_place(math.sqrt(m * n)), _place(k)), []).append(rate / 1e12)
     ys, xs = sorted({y for y, _ in cells}), sorted({x for _, x in cells})
     rows, columns = range(ys[0], ys[-1] + 1), range(xs[0], xs[-1] + 1)
-    table = [[stats.typical(cells[y, x]) if (y, x) in cells else None for x in columns] for y in rows]
+    table = [
+        [stats.typical(cells[y, x]) if (y, x) in cells else None for x in columns] for y in rows
+    ]
     marks = []
     for gemm in gemms:
-        x, y = 2 * math.log2(gemm.k) - columns[0] + 0.5, 2 * math.log2(math.sqrt(gemm.m * gemm.n)) - rows[0] + 0.5
+        x, y = (
+            2 * math.log2(gemm.k) - columns[0] + 0.5,
+            2 * math.log2(math.sqrt(gemm.m * gemm.n)) - rows[0] + 0.5,
+        )
         if 0 <= x <= len(columns) and 0 <= y <= len(rows):
             marks.append((x, y, gemm.name))
     said = f"{dtype}" + (f", {ranks} ranks busy at once" if ranks > 1 else "")
@@ -66,7 +73,9 @@ def roofline(records: Sequence[Measurement]) -> Section | None:
     """Return products under the roofs of memory and of each type's products, published or the fastest measured."""
     moved = [
         stats.bandwidth(passes[0].work, stats.interval_of(passes).mid)
-        for passes in passes_of(r for r in records if r.probe.startswith(("memory.", "jax.memory.")))
+        for passes in passes_of(
+            r for r in records if r.probe.startswith(("memory.", "jax.memory."))
+        )
         if not any(doubt.kind == "footprint-in-cache" for doubt in passes[0].doubts)
     ]
     points = passes_of(r for r in records if r.probe in ("gemm", "jax.gemm"))
@@ -86,7 +95,11 @@ def roofline(records: Sequence[Measurement]) -> Section | None:
     peaks = []
     for dtype, rate in best.items():
         fact = facts.facts.get(dtype) if facts else None
-        peaks.append((f"{dtype}, published peak", fact.value) if fact else (f"{dtype}, fastest measured", rate))
+        peaks.append(
+            (f"{dtype}, published peak", fact.value)
+            if fact
+            else (f"{dtype}, fastest measured", rate)
+        )
     fact = facts.facts.get("memory_bandwidth") if facts else None
     roof = fact.value if fact else max(moved)
     whose = "published" if fact else "fastest measured"
@@ -97,7 +110,9 @@ def roofline(records: Sequence[Measurement]) -> Section | None:
             f"Products under the {whose} bandwidth of {format_quantity(roof, Unit.BYTE_PER_SECOND)}: left of the ridge memory is "
             "the bound, right of it computation. Intensity counts every operand once, so caches may lift a point over the slope.",
         ),
-        chart=figure.roofline(placed, peaks=peaks, bandwidth=roof, alt="Products by intensity under the roofs"),
+        chart=figure.roofline(
+            placed, peaks=peaks, bandwidth=roof, alt="Products by intensity under the roofs"
+        ),
     )
 
 
@@ -116,7 +131,9 @@ def ranks(records: Sequence[Measurement]) -> Section | None:
         return None
     most = max(len(r.rank_samples) for r in points)
     newest: dict[str, Measurement] = {r.point: r for r in points if len(r.rank_samples) == most}
-    chosen = sorted(newest.values(), key=lambda r: -(r.work.message_bytes or r.work.flop))[:MOST_ROWS]
+    chosen = sorted(newest.values(), key=lambda r: -(r.work.message_bytes or r.work.flop))[
+        :MOST_ROWS
+    ]
     table, names = [], []
     for record in chosen:
         middles = [stats.typical(samples) for samples in record.rank_samples]
@@ -139,9 +156,16 @@ def pairs(records: Sequence[Measurement]) -> Section | None:
     """Return bandwidth from each device to each, of the largest transfers between them."""
     found: dict[tuple[str, str], tuple[float, float, str]] = {}
     for record in records:
-        if record.probe == "transfer" and record.outcome is Outcome.OK and record.params.get("src") != record.params.get("dst"):
+        if (
+            record.probe == "transfer"
+            and record.outcome is Outcome.OK
+            and record.params.get("src") != record.params.get("dst")
+        ):
             key = str(record.params.get("src")), str(record.params.get("dst"))
-            size, rate = record.work.message_bytes, record.work.message_bytes / stats.seconds_per_call(record)
+            size, rate = (
+                record.work.message_bytes,
+                record.work.message_bytes / stats.seconds_per_call(record),
+            )
             if key not in found or size >= found[key][0]:
                 found[key] = size, rate, record.id
     names = sorted({name for pair in found for name in pair})

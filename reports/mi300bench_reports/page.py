@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mi300bench import stats
-from mi300bench.fit.sides import began
+from mi300bench.comparison.sides import began
 from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, Origin, Outcome
@@ -76,19 +76,31 @@ def machine_of(records: Sequence[Measurement]) -> str:
     """Return the first line: which machine this is about."""
     nodes = Counter((record.node, record.device) for record in records)
     named = [f"{node}: {device or 'device not told'}" for (node, device), _ in nodes.most_common()]
-    return "; ".join(named[:MOST_NAMED]) + (f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
+    return "; ".join(named[:MOST_NAMED]) + (
+        f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    )
 
 
 def imported_of(records: Sequence[Measurement]) -> tuple[str, ...]:
     """Return which logs of other tools the page draws on, with the records of each: measured, but not by us."""
-    files = Counter(f"{record.source}, on {record.node}" for record in records if record.origin is Origin.IMPORTED)
+    files = Counter(
+        f"{record.source}, on {record.node}"
+        for record in records
+        if record.origin is Origin.IMPORTED
+    )
     return tuple(f"{count} from {name}" for name, count in sorted(files.items()))
 
 
 def warning_of(records: Sequence[Measurement]) -> str:
     """Return what must be read with the first line: data that no real machine gave."""
-    made = {(str(r.origin), r.source) for r in records if r.origin not in (Origin.MEASURED, Origin.IMPORTED)}
-    return "; ".join(f"{origin} data{f': {source}' if source else ''}" for origin, source in sorted(made))
+    made = {
+        (str(r.origin), r.source)
+        for r in records
+        if r.origin not in (Origin.MEASURED, Origin.IMPORTED)
+    }
+    return "; ".join(
+        f"{origin} data{f': {source}' if source else ''}" for origin, source in sorted(made)
+    )
 
 
 def passes_of(records: Iterable[Measurement]) -> list[tuple[Measurement, ...]]:
@@ -96,8 +108,13 @@ def passes_of(records: Iterable[Measurement]) -> list[tuple[Measurement, ...]]:
     groups: dict[tuple[str, ...], dict[str, list[Measurement]]] = {}
     for record in records:
         if record.outcome is Outcome.OK:
-            groups.setdefault((*machine_key(record), record.point), {}).setdefault(record.run, []).append(record)
-    return [tuple(max(runs.items(), key=lambda run: (began(run[1]), run[0]))[1]) for runs in groups.values()]
+            groups.setdefault((*machine_key(record), record.point), {}).setdefault(
+                record.run, []
+            ).append(record)
+    return [
+        tuple(max(runs.items(), key=lambda run: (began(run[1]), run[0]))[1])
+        for runs in groups.values()
+    ]
 
 
 def machine_key(record: Measurement) -> tuple[str, ...]:
@@ -111,10 +128,15 @@ def by_machine(records: Iterable[Measurement]) -> dict[str, tuple[Measurement, .
     for record in records:
         key = machine_key(record)
         # What several tools wrote of one machine stands on its page together; every row still names its own.
-        groups.setdefault((*key[:3], "" if record.origin is Origin.IMPORTED else key[3]), []).append(record)
+        groups.setdefault(
+            (*key[:3], "" if record.origin is Origin.IMPORTED else key[3]), []
+        ).append(record)
     if len(groups) == 1:
         return {"": tuple(*groups.values())}
-    return {" ".join(part for part in key if part and part != "measured"): tuple(found) for key, found in groups.items()}
+    return {
+        " ".join(part for part in key if part and part != "measured"): tuple(found)
+        for key, found in groups.items()
+    }
 
 
 def doubts(records: Sequence[Measurement]) -> Section | None:
@@ -129,14 +151,24 @@ def doubts(records: Sequence[Measurement]) -> Section | None:
     return Section(
         anchor="doubts",
         title="Doubts",
-        sentences=("Why not to trust a number. One example of each kind; every record carries its own.",),
-        table=Table(columns=("doubt", "records", "such as"), rows=rows, keys=tuple((a, int(b), c) for a, b, c in rows)),
+        sentences=(
+            "Why not to trust a number. One example of each kind; every record carries its own.",
+        ),
+        table=Table(
+            columns=("doubt", "records", "such as"),
+            rows=rows,
+            keys=tuple((a, int(b), c) for a, b, c in rows),
+        ),
     )
 
 
 def failures(records: Sequence[Measurement]) -> Section | None:
     """Return the points without a speed and why; series of readings are none."""
-    bad = [record for record in records if record.outcome is not Outcome.OK and record.probe != "telemetry"]
+    bad = [
+        record
+        for record in records
+        if record.outcome is not Outcome.OK and record.probe != "telemetry"
+    ]
     if not bad:
         return None
     rows = tuple((r.probe, params_text(r), str(r.outcome), r.reason, r.id) for r in bad)
@@ -162,8 +194,14 @@ def conditions(records: Sequence[Measurement]) -> Section:
     rows = []
     for name in sorted(values):
         seen = [value for value, _ in values[name].most_common()]
-        rows.append((name, "; ".join(seen[:4]) + (f"; and {len(seen) - 4} more" if len(seen) > 4 else "")))
-    return Section(anchor="conditions", title="Conditions", table=Table(columns=("condition", "value"), rows=tuple(rows)))
+        rows.append(
+            (name, "; ".join(seen[:4]) + (f"; and {len(seen) - 4} more" if len(seen) > 4 else ""))
+        )
+    return Section(
+        anchor="conditions",
+        title="Conditions",
+        table=Table(columns=("condition", "value"), rows=tuple(rows)),
+    )
 
 
 def _world(record: Measurement) -> str:
@@ -175,7 +213,11 @@ def all_points(records: Sequence[Measurement]) -> Section:
     rows: list[tuple[str, ...]] = []
     keys: list[tuple[float | str, ...]] = []
     every = passes_of(records)
-    shown = every if len(every) <= MOST_POINTS else sorted(every, key=lambda passes: passes[0].run)[-MOST_POINTS:]
+    shown = (
+        every
+        if len(every) <= MOST_POINTS
+        else sorted(every, key=lambda passes: passes[0].run)[-MOST_POINTS:]
+    )
     for passes in shown:
         interval = stats.interval_of(passes)
         count = sum(len(record.samples) for record in passes)
@@ -199,7 +241,11 @@ def all_points(records: Sequence[Measurement]) -> Section:
         title="All points",
         sentences=(
             "Median seconds a call of the newest run of each point; the interval is over processes.",
-            *([f"The newest {len(shown)} of {len(every)} points; the rest: mi300bench query."] if len(shown) < len(every) else []),
+            *(
+                [f"The newest {len(shown)} of {len(every)} points; the rest: mi300bench query."]
+                if len(shown) < len(every)
+                else []
+            ),
         ),
         table=Table(
             columns=("probe", "parameters", "ranks", "time", "+-", "samples", "records"),
@@ -214,7 +260,9 @@ def reproduce(records: Sequence[Measurement], tuned: TunedConfig | None) -> Sect
     example = next((record for record in records if record.outcome is Outcome.OK), records[0])
     lines = [tuned.made_by] if tuned is not None and tuned.made_by else []
     lines.append(f"mi300bench sweep again {example.id}")
-    lines.append('mi300bench query "SELECT id, probe, params, seconds, bandwidth, flop_rate FROM records"')
+    lines.append(
+        'mi300bench query "SELECT id, probe, params, seconds, bandwidth, flop_rate FROM records"'
+    )
     runs = sorted({record.run for record in records})
     return Section(
         anchor="reproduce",
@@ -228,7 +276,9 @@ def reproduce(records: Sequence[Measurement], tuned: TunedConfig | None) -> Sect
     )
 
 
-def build(records: Sequence[Measurement], tuned: TunedConfig | None, gemms: Sequence[Gemm] = ()) -> Page:
+def build(
+    records: Sequence[Measurement], tuned: TunedConfig | None, gemms: Sequence[Gemm] = ()
+) -> Page:
     """Return the page. The records of the tuned config's evidence are drawn as the choice saw them; `gemms` are its model's."""
     from mi300bench_reports import beside, claims, machine, planned, tuning
 
@@ -238,7 +288,9 @@ def build(records: Sequence[Measurement], tuned: TunedConfig | None, gemms: Sequ
         beside.nodes(ordered),
         beside.changes(ordered),
         planned.plans(ordered),
-        *machine.sections([record for record in ordered if not record.probe.endswith(".plan")], gemms),
+        *machine.sections(
+            [record for record in ordered if not record.probe.endswith(".plan")], gemms
+        ),
         tuning.scaling(ordered),
         tuning.training_runs(ordered),
         claims.figures(ordered),

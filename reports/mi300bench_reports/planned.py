@@ -24,7 +24,9 @@ def newest(records: Sequence[Measurement]) -> list[Measurement]:
     for record in records:
         if record.probe.endswith(".plan") and record.outcome is Outcome.OK:
             found[record.point] = record
-    return sorted(found.values(), key=lambda record: (str(record.params["preset"]), _value(record, "bound")))
+    return sorted(
+        found.values(), key=lambda record: (str(record.params["preset"]), _value(record, "bound"))
+    )
 
 
 def plans(records: Sequence[Measurement]) -> Section | None:
@@ -37,9 +39,16 @@ def plans(records: Sequence[Measurement]) -> Section | None:
     rows, keys = [], []
     for record in found:
         p, bound = record.params, _value(record, "bound")
-        wire, closed = (sum(float(v) for v in record.series[name]) for name in ("received_bytes", "closed_form_bytes"))
-        step = f"{p['data.batch']} x {p['data.seq_len']}" + (f" in {p['data.accumulate']}" if p["data.accumulate"] != 1 else "")
-        fits = "yes" if bound <= limit else "no" if _value(record, "arguments") > limit else "perhaps"
+        wire, closed = (
+            sum(float(v) for v in record.series[name])
+            for name in ("received_bytes", "closed_form_bytes")
+        )
+        step = f"{p['data.batch']} x {p['data.seq_len']}" + (
+            f" in {p['data.accumulate']}" if p["data.accumulate"] != 1 else ""
+        )
+        fits = (
+            "yes" if bound <= limit else "no" if _value(record, "arguments") > limit else "perhaps"
+        )
         named = str(p["preset"]), str(p["mesh"]), step, str(p["compute.remat"])
         rows.append(
             (
@@ -54,7 +63,10 @@ def plans(records: Sequence[Measurement]) -> Section | None:
         )
         keys.append((*named, _value(record, "arguments"), bound, fits, wire, closed, record.id))
     shown = found[:MOST_BARS]
-    labels = [f"{r.params['preset']} {r.params['mesh']} {r.params['compute.remat']} {r.params['data.seq_len']}" for r in shown]
+    labels = [
+        f"{r.params['preset']} {r.params['mesh']} {r.params['compute.remat']} {r.params['data.seq_len']}"
+        for r in shown
+    ]
     columns = (
         "model",
         "dp,fsdp,mp",

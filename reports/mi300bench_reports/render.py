@@ -17,5 +17,7 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
     )
     static = files("mi300bench_reports") / "static"
-    style, script = ((static / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    style, script = (
+        (static / name).read_text(encoding="utf-8") for name in ("report.css", "report.js")
+    )
     return environment.get_template("report.html.j2").render(page=page, style=style, script=script)

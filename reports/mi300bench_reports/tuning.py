@@ -15,7 +15,15 @@ from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.units import MIB, Unit, format_bytes, format_quantity
 
 from mi300bench_reports import figure
-from mi300bench_reports.page import Detail, Section, Table, Verdict, machine_of, params_text, passes_of
+from mi300bench_reports.page import (
+    Detail,
+    Section,
+    Table,
+    Verdict,
+    machine_of,
+    params_text,
+    passes_of,
+)
 
 BUCKET = "ddp.bucket_cap_mb"
 # What the side that everything is held against is called.
@@ -29,13 +37,17 @@ MOST_SAMPLES = 12
 
 
 def _range(interval: Interval) -> str:
-    low, mid, high = (format_quantity(v, Unit.SECOND) for v in (interval.low, interval.mid, interval.high))
+    low, mid, high = (
+        format_quantity(v, Unit.SECOND) for v in (interval.low, interval.mid, interval.high)
+    )
     return f"{mid} ({low} to {high})"
 
 
 def verdict(tuned: TunedConfig) -> Verdict:
     """Return what to set, what it gains and how sure that is."""
-    changed = {key: choice for key, choice in tuned.choices.items() if choice.value != choice.default}
+    changed = {
+        key: choice for key, choice in tuned.choices.items() if choice.value != choice.default
+    }
     set_this = ", ".join(f"{key} = {choice.value}" for key, choice in changed.items())
     confirmed = tuned.confirmed
     if confirmed is None:
@@ -54,7 +66,10 @@ def verdict(tuned: TunedConfig) -> Verdict:
         headline = f"Predicted for {tuned.trainer}: {', '.join(pending)}; keep the rest"
         won = f"of these not measured; beside them the best candidate, {confirmed.candidate}, would gain {gain:+.1%} ({bounds})"
     elif confirmed.verdict is Confirmation.FASTER:
-        headline, won = f"{tuned.trainer} gets {gain:.1%} faster", f"{gain:.1%} of a step ({bounds})"
+        headline, won = (
+            f"{tuned.trainer} gets {gain:.1%} faster",
+            f"{gain:.1%} of a step ({bounds})",
+        )
     else:
         headline = f"Keep the defaults of {tuned.trainer}"
         won = f"none: the best candidate, {confirmed.candidate}, would gain {gain:+.1%} ({bounds}), verdict: {confirmed.verdict}"
@@ -92,20 +107,39 @@ def decisions(tuned: TunedConfig, records: Sequence[Measurement]) -> Section:
     details = []
     for key, choice in tuned.choices.items():
         is_kept = choice.value == choice.default
-        rows.append((key, str(choice.value), "kept" if is_kept else f"instead of {choice.default}", choice.why))
+        rows.append(
+            (
+                key,
+                str(choice.value),
+                "kept" if is_kept else f"instead of {choice.default}",
+                choice.why,
+            )
+        )
         details.append(_detail(key, choice, by_id))
     return Section(
         anchor="decisions",
         title="What to set and why",
         table=Table(columns=("setting", "value", "", "why"), rows=tuple(rows)),
-        details=(*([Detail(summary=f"Notes: {len(tuned.doubts)}", sentences=tuned.doubts)] if tuned.doubts else []), *details),
+        details=(
+            *(
+                [Detail(summary=f"Notes: {len(tuned.doubts)}", sentences=tuned.doubts)]
+                if tuned.doubts
+                else []
+            ),
+            *details,
+        ),
     )
 
 
 def _detail(key: str, choice: Choice, by_id: Mapping[str, Measurement]) -> Detail:
     """Return what is behind a choice: alternatives with their predictions, doubts, and each record's own samples."""
     rows = [
-        ("alternative", str(other.value), _range(other.predicted_s), ", ".join(map(str, other.same_as)))
+        (
+            "alternative",
+            str(other.value),
+            _range(other.predicted_s),
+            ", ".join(map(str, other.same_as)),
+        )
         for other in choice.alternatives
     ]
     for identity in choice.evidence:
@@ -114,8 +148,19 @@ def _detail(key: str, choice: Choice, by_id: Mapping[str, Measurement]) -> Detai
             rows.append(("record", identity, "not in this store", ""))
             continue
         samples = " ".join(f"{value:.4g}" for value in record.samples[:MOST_SAMPLES])
-        more = f" and {len(record.samples) - MOST_SAMPLES} more" if len(record.samples) > MOST_SAMPLES else ""
-        rows.append(("record", f"{identity} {record.probe} {params_text(record)}", f"{samples} s{more}", str(record.origin)))
+        more = (
+            f" and {len(record.samples) - MOST_SAMPLES} more"
+            if len(record.samples) > MOST_SAMPLES
+            else ""
+        )
+        rows.append(
+            (
+                "record",
+                f"{identity} {record.probe} {params_text(record)}",
+                f"{samples} s{more}",
+                str(record.origin),
+            )
+        )
     return Detail(
         summary=f"{key}: {len(choice.alternatives)} alternatives, {len(choice.evidence)} records, {len(choice.doubts)} doubts",
         sentences=tuple(f"Doubt: {doubt}" for doubt in choice.doubts),
@@ -127,7 +172,9 @@ def _model(evidence: Sequence[Measurement], trainer: str) -> StepModel | None:
     by_probe: dict[str, list[Sequence[Measurement]]] = {}
     for passes in passes_of(evidence):
         by_probe.setdefault(passes[0].probe, []).append(passes)
-    pairs: list[Sequence[Measurement]] = [p for p in by_probe.get("collective.all_reduce", []) if "inflight" in p[0].params]
+    pairs: list[Sequence[Measurement]] = [
+        p for p in by_probe.get("collective.all_reduce", []) if "inflight" in p[0].params
+    ]
     needed = (f"{trainer}.backward", "collective.all_reduce", "overlap")
     if any(probe not in by_probe for probe in needed):
         return None
@@ -154,7 +201,9 @@ def _timeline(model: StepModel, choice: Choice) -> Section:
         ready.append((moment, total))
     best: Any = min(choice.alternatives, key=lambda a: a.predicted_s.mid, default=None)
     shown: dict[str, Any] = {"default": choice.default}
-    for value in ([choice.value] if choice.value != choice.default else []) + ([best.value] if best else []):
+    for value in ([choice.value] if choice.value != choice.default else []) + (
+        [best.value] if best else []
+    ):
         shown.setdefault(f"{value} MiB", value) if value != choice.default else None
     packings = [_lanes(model, caps, label) for label, caps in shown.items()]
     largest, name = max(zip(timeline.gradient_bytes, timeline.names, strict=True))
@@ -178,8 +227,13 @@ def _timeline(model: StepModel, choice: Choice) -> Section:
             "The buckets below are simulated with DDP's own packing on that timeline.",
             f"The largest gradient is {name} with {format_bytes(largest)}; DDP never splits a parameter.",
         ),
-        chart=figure.timeline(ready, timeline.backward_s, packings, alt="Gradient readiness and simulated buckets"),
-        table=Table(columns=("bucket cap", "buckets", "predicted step", "predicted exposed communication"), rows=rows),
+        chart=figure.timeline(
+            ready, timeline.backward_s, packings, alt="Gradient readiness and simulated buckets"
+        ),
+        table=Table(
+            columns=("bucket cap", "buckets", "predicted step", "predicted exposed communication"),
+            rows=rows,
+        ),
         evidence=timeline.evidence,
     )
 
@@ -189,7 +243,9 @@ def _fresh_runs(tuned: TunedConfig) -> Section | None:
     confirmed = tuned.confirmed
     if confirmed is None or not confirmed.sides:
         return None
-    names = [f"best without {side.reverts}" if side.reverts else side.label for side in confirmed.sides]
+    names = [
+        f"best without {side.reverts}" if side.reverts else side.label for side in confirmed.sides
+    ]
     rows = tuple(
         (
             name,
@@ -203,7 +259,16 @@ def _fresh_runs(tuned: TunedConfig) -> Section | None:
         )
         for name, side in zip(names, confirmed.sides, strict=True)
     )
-    columns = ("config", "predicted", "measured", "error", "over the default", "verdict", "over the best predicted", "records")
+    columns = (
+        "config",
+        "predicted",
+        "measured",
+        "error",
+        "over the default",
+        "verdict",
+        "over the best predicted",
+        "records",
+    )
     points = [
         (name, side.predicted_s.mid, side.measured_s.mid, side.measured_s.low, side.measured_s.high)
         for name, side in zip(names, confirmed.sides, strict=True)
@@ -235,10 +300,18 @@ def _misses(sides: Sequence[Side]) -> list[str]:
 def scaling(records: Sequence[Measurement]) -> Section | None:
     """Return how steps of one model scale with devices, where there are steps on several numbers of them."""
     groups: dict[tuple[str, ...], list[Sequence[Measurement]]] = {}
-    for passes in passes_of(r for r in records if r.probe.endswith(".step") and r.world.framework == "jax"):
+    for passes in passes_of(
+        r for r in records if r.probe.endswith(".step") and r.world.framework == "jax"
+    ):
         first = passes[0]
         share = float(str(first.params["data.batch"])) / first.world.ranks
-        key = (first.probe, str(first.params["preset"]), str(first.params["data.seq_len"]), f"{share:g}", machine_of([first]))
+        key = (
+            first.probe,
+            str(first.params["preset"]),
+            str(first.params["data.seq_len"]),
+            f"{share:g}",
+            machine_of([first]),
+        )
         groups.setdefault(key, []).append(passes)
     rows: list[tuple[str, ...]] = []
     evidence: list[str] = []
@@ -263,7 +336,10 @@ def scaling(records: Sequence[Measurement]) -> Section | None:
             "The same share of the batch on each device; efficiency is the step on the fewest devices over the step. Emulated "
             "devices share one CPU: theirs says what the program costs beside the computation, not how hardware scales.",
         ),
-        table=Table(columns=("step", "share", "devices", "seconds", "efficiency", "origin", "record"), rows=tuple(rows)),
+        table=Table(
+            columns=("step", "share", "devices", "seconds", "efficiency", "origin", "record"),
+            rows=tuple(rows),
+        ),
         evidence=tuple(evidence),
     )
 
@@ -295,7 +371,9 @@ def training_runs(records: Sequence[Measurement]) -> Section | None:
     return Section(
         anchor="training",
         title="Training runs",
-        sentences=("Loss by step of the newest runs, as trained; held-out loss is on rows that no run learned from.",),
+        sentences=(
+            "Loss by step of the newest runs, as trained; held-out loss is on rows that no run learned from.",
+        ),
         chart=figure.losses(curves, alt="Training loss by step") if curves else "",
         table=Table(columns=columns, rows=tuple(rows)),
     )

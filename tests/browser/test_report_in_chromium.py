@@ -51,10 +51,14 @@ def test_it_asks_for_nothing_and_complains_of_nothing(page) -> None:
 def test_a_table_sorts_by_number_both_ways(page) -> None:
     header = page.locator("#points th", has_text="time")
     header.locator("button").click()
-    keys = page.locator("#points tbody tr td:nth-child(4)").evaluate_all("cells => cells.map(c => Number(c.dataset.key))")
+    keys = page.locator("#points tbody tr td:nth-child(4)").evaluate_all(
+        "cells => cells.map(c => Number(c.dataset.key))"
+    )
     assert keys == sorted(keys) and header.get_attribute("aria-sort") == "ascending"
     header.locator("button").click()
-    keys = page.locator("#points tbody tr td:nth-child(4)").evaluate_all("cells => cells.map(c => Number(c.dataset.key))")
+    keys = page.locator("#points tbody tr td:nth-child(4)").evaluate_all(
+        "cells => cells.map(c => Number(c.dataset.key))"
+    )
     assert keys == sorted(keys, reverse=True)
 
 
@@ -81,7 +85,9 @@ def test_a_phone_shows_no_sideways_scroll(page) -> None:
 def test_every_chart_has_a_name_and_every_link_a_target(page) -> None:
     assert page.locator("figure svg:not([aria-label])").count() == 0
     assert page.locator("figure svg").count() >= 5
-    for target in page.locator("nav a").evaluate_all("links => links.map(a => a.getAttribute('href'))"):
+    for target in page.locator("nav a").evaluate_all(
+        "links => links.map(a => a.getAttribute('href'))"
+    ):
         assert page.locator(target).count() == 1
 
 
@@ -98,11 +104,20 @@ def test_what_is_folded_away_opens_by_keyboard_and_its_table_sorts(page) -> None
 def test_print_shows_everything_that_is_open_and_no_buttons(page) -> None:
     page.emulate_media(media="print")
     assert not page.locator("#theme").is_visible() and not page.locator("nav").is_visible()
-    assert page.locator("#points table").is_visible() and not page.locator("details.detail").first.is_visible()
-    assert page.evaluate("getComputedStyle(document.querySelector('#points .scroll')).maxHeight") == "none"
+    assert (
+        page.locator("#points table").is_visible()
+        and not page.locator("details.detail").first.is_visible()
+    )
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('#points .scroll')).maxHeight")
+        == "none"
+    )
 
 
 def test_every_chart_has_a_name_and_every_table_a_region(page) -> None:
     assert page.locator("figure svg").count() > 3
     assert page.locator("figure svg:not([aria-label])").count() == 0
-    assert page.locator(".scroll:not([aria-label])").count() == 0 and page.locator("th:not([aria-sort])").count() == 0
+    assert (
+        page.locator(".scroll:not([aria-label])").count() == 0
+        and page.locator("th:not([aria-sort])").count() == 0
+    )

@@ -49,7 +49,9 @@ def config(tmp_path: Path) -> Path:
 )
 def test_light_commands_import_no_framework(arguments: list[str]) -> None:
     unwanted = {"torch", "jax", "pandas", "scipy", "matplotlib", "duckdb"}
-    unwanted |= set() if arguments[0] == "autotune" else {"numpy"}  # the help of a command that fits may load what fits
+    unwanted |= (
+        set() if arguments[0] == "autotune" else {"numpy"}
+    )  # the help of a command that fits may load what fits
     code = (
         f"import sys; sys.argv = ['mi300bench', *{arguments!r}]\n"
         "import runpy\n"
@@ -57,7 +59,9 @@ def test_light_commands_import_no_framework(arguments: list[str]) -> None:
         "except SystemExit:\n    pass\n"
         f"print(sorted({unwanted!r} & set(sys.modules)), file=sys.stderr)"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stderr.strip().splitlines()[-1] == "[]"
 
 
@@ -72,7 +76,10 @@ def test_every_command_and_every_option_has_help() -> None:
         nested = command.commands.values() if isinstance(command, click.Group) else [command]
         for each in nested:
             for parameter in each.params:
-                assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), (name, parameter.name)
+                assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), (
+                    name,
+                    parameter.name,
+                )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +111,11 @@ def test_every_command_and_every_option_has_help() -> None:
         (["train", "zaya1", "--steps", "0"], 2, "steps=0"),
         (["train", "zaya1", "--config", "none.toml"], 2, "none.toml"),
         (["autotune", "zaya1", "--only", "magic", "--device", "cpu"], 2, "magic"),
-        (["autotune", "zaya1", "--memory-limit", "0", "--device", "cpu"], 2, "no whole positive number"),
+        (
+            ["autotune", "zaya1", "--memory-limit", "0", "--device", "cpu"],
+            2,
+            "no whole positive number",
+        ),
         (["autotune", "zaya1", "--param-tolerance", "2", "--device", "cpu"], 2, "tolerance"),
         (["explain", "none.toml"], 2, "none.toml"),
         (["export", "none.toml", "--to", "ddp"], 2, "none.toml"),
@@ -115,7 +126,9 @@ def test_every_command_and_every_option_has_help() -> None:
         (["no-such-command"], 2, "no-such-command"),
     ],
 )
-def test_bad_requests_end_with_a_message_and_a_code(tmp_path: Path, arguments: list[str], status: int, says: str) -> None:
+def test_bad_requests_end_with_a_message_and_a_code(
+    tmp_path: Path, arguments: list[str], status: int, says: str
+) -> None:
     answer = run(*arguments, cwd=tmp_path)
     assert answer.returncode == status, answer.stderr
     assert says in answer.stderr and "Traceback" not in answer.stderr
@@ -131,15 +144,31 @@ def test_a_store_that_cannot_be_written_is_refused_before_anything_runs(tmp_path
 
 def test_a_read_only_store_is_refused_before_anything_runs(tmp_path: Path) -> None:
     answer = run("hbm", "--sizes", "1M", "--device", "cpu", "--store", "/proc/runs", cwd=tmp_path)
-    assert answer.returncode == 3 and "cannot be written" in answer.stderr and "Traceback" not in answer.stderr
+    assert (
+        answer.returncode == 3
+        and "cannot be written" in answer.stderr
+        and "Traceback" not in answer.stderr
+    )
 
 
 def test_a_missing_framework_is_a_message(tmp_path: Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('No module named torch')")
     import os
 
-    answer = run("hbm", "--sizes", "1M", "--device", "cpu", cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
-    assert answer.returncode == 3 and "torch is not installed" in answer.stderr and "Traceback" not in answer.stderr
+    answer = run(
+        "hbm",
+        "--sizes",
+        "1M",
+        "--device",
+        "cpu",
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert (
+        answer.returncode == 3
+        and "torch is not installed" in answer.stderr
+        and "Traceback" not in answer.stderr
+    )
 
 
 def test_query_answers_on_stdout(store: Path) -> None:
@@ -151,7 +180,9 @@ def test_query_answers_on_stdout(store: Path) -> None:
 def test_explain_and_export_read_the_tuned_config(config: Path) -> None:
     said = run("explain", str(config)).stdout
     assert "it is faster" in said and "abc" in said and "few passes" in said
-    assert json.loads(run("explain", str(config), "ddp.bucket_cap_mb", "--json").stdout)["ddp.bucket_cap_mb"]["evidence"] == ["abc"]
+    assert json.loads(run("explain", str(config), "ddp.bucket_cap_mb", "--json").stdout)[
+        "ddp.bucket_cap_mb"
+    ]["evidence"] == ["abc"]
     assert run("explain", str(config), "no.key").returncode == 2
     assert "has no 'launch'" in run("export", str(config), "--to", "ddp").stderr
 
@@ -169,7 +200,11 @@ def test_an_export_says_on_stderr_what_it_cannot_express(config: Path) -> None:
 def test_describe_counts_the_8b_model_exactly() -> None:
     answer = run("train", "zaya1", "--preset", "zaya1-8b", "--describe", "--json")
     assert json.loads(answer.stdout) == {
-        "params": {"total": 8_840_488_784, "without_embedding": 8_303_355_728, "active": 753_608_528}
+        "params": {
+            "total": 8_840_488_784,
+            "without_embedding": 8_303_355_728,
+            "active": 753_608_528,
+        }
     }
 
 
@@ -192,7 +227,11 @@ def test_hbm_prints_records_with_the_field_names_of_the_record(tmp_path: Path) -
     )
     assert answer.returncode == 0, answer.stderr
     (record,) = json.loads(answer.stdout)
-    assert record["probe"] == "memory.copy" and record["params"]["bytes"] == 65536 and record["samples"]
+    assert (
+        record["probe"] == "memory.copy"
+        and record["params"]["bytes"] == 65536
+        and record["samples"]
+    )
     again = run("sweep", "again", record["id"], "--passes", "1", "--json", cwd=tmp_path)
     assert json.loads(again.stdout)[0]["point"] == record["point"]
 
@@ -215,17 +254,31 @@ def test_collectives_print_the_columns_of_rccl_tests(tmp_path: Path) -> None:
     )
     assert answer.returncode == 0, answer.stderr
     header = next(line for line in answer.stdout.splitlines() if "algbw" in line).split()
-    assert header[:9] == ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong"]
+    assert header[:9] == [
+        "size",
+        "count",
+        "type",
+        "redop",
+        "root",
+        "time",
+        "algbw",
+        "busbw",
+        "#wrong",
+    ]
 
 
 @pytest.mark.torch
 def test_collectives_join_the_group_of_an_outside_launcher(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "mi300bench",
                "collectives", "--ops", "all_reduce", "--sizes", "1K,64K", "--device", "cpu", "--json"]  # fmt: skip
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    answer = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
+    )
     assert answer.returncode == 0, answer.stderr
     records = json.loads(answer.stdout)
-    assert len(records) == 2 and all(r["world"]["ranks"] == 2 and r["conditions"]["launcher"] == "outside" for r in records)
+    assert len(records) == 2 and all(
+        r["world"]["ranks"] == 2 and r["conditions"]["launcher"] == "outside" for r in records
+    )
     assert any(doubt["kind"] == "few-passes" for doubt in records[0]["doubts"])
 
 
@@ -233,4 +286,7 @@ def test_collectives_join_the_group_of_an_outside_launcher(tmp_path: Path) -> No
 def test_node_tells_the_machine_and_torch() -> None:
     answer = run("node", "--json", "--device", "cpu")
     document = json.loads(answer.stdout)
-    assert document["torch"]["conditions"]["framework"] == "torch" and document["inventory"]["cores"] >= 1
+    assert (
+        document["torch"]["conditions"]["framework"] == "torch"
+        and document["inventory"]["cores"] >= 1
+    )

@@ -15,19 +15,19 @@ from pathlib import Path
 
 import numpy as np
 from mi300bench import stats
-from mi300bench.flow import trainers
-from mi300bench.flow.autotune import needed_points, probing
-from mi300bench.flow.confirming import confirmation, seconds_by_round
-from mi300bench.flow.job import Job
-from mi300bench.flow.measure import measure, only_ok
-from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuned import Tuned
-from mi300bench.flow.tuning import step_point, tune
+from mi300bench.measurement.measure import measure, only_ok
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.record import Origin, World
-from mi300bench.tune.buckets import CAPS_MIB, distinct_packings, one_bucket_mib
-from mi300bench.tune.search import Ranked
-from mi300bench.tune.zaya1 import BUCKETS, DEFAULT
+from mi300bench.strategies.ddp.buckets import CAPS_MIB, distinct_packings, one_bucket_mib
+from mi300bench.strategies.ddp.predictor import BUCKETS, DEFAULT
+from mi300bench.strategies.job import Job
+from mi300bench.trainers import registry
+from mi300bench.tuning.autotune import needed_points, probing
+from mi300bench.tuning.confirm import confirmation, seconds_by_round
+from mi300bench.tuning.result import Tuned
+from mi300bench.tuning.search import Ranked
+from mi300bench.tuning.tune import step_point, tune
 from scipy.stats import t as student
 
 from tests.cluster.namespaces import Cluster, cluster
@@ -36,7 +36,9 @@ from tests.cluster.namespaces import Cluster, cluster
 CLUSTERS = ((1e9, 0.0), (4e9, 0.0), (1e9, 2e-3))
 ROUNDS = 2
 # DDP rebuilds its buckets before the second step; two pass before a sample (one checked, one to warm up).
-STOP = Stop(relative_ci=0.02, min_samples=3, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=1)
+STOP = Stop(
+    relative_ci=0.02, min_samples=3, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=1
+)
 WORLD = World(device="cpu", ranks=2, threads=1)
 
 
@@ -48,7 +50,9 @@ def decided(job: Job, settings: Settings) -> tuple[Tuned, float]:
     return tuned, time.monotonic() - start
 
 
-def exhaustive(job: Job, tuned: Tuned, settings: Settings) -> tuple[list[Ranked], list[list[float]], float]:
+def exhaustive(
+    job: Job, tuned: Tuned, settings: Settings
+) -> tuple[list[Ranked], list[list[float]], float]:
     """Return every distinct packing of the exhaustive set and of the pick, seconds by round, and the time it took."""
     start = time.monotonic()
     sizes = tuned.model.timeline.gradient_bytes
@@ -63,7 +67,10 @@ def exhaustive(job: Job, tuned: Tuned, settings: Settings) -> tuple[list[Ranked]
 
 def stands_for(row: Ranked, value: object) -> bool:
     """Return whether `value` is this packing, or one that packs alike."""
-    return value == row.candidate.keys.get(BUCKETS, DEFAULT) or value in row.candidate.options["buckets"].same_as
+    return (
+        value == row.candidate.keys.get(BUCKETS, DEFAULT)
+        or value in row.candidate.options["buckets"].same_as
+    )
 
 
 def leave_one_out(x: Sequence[float], y: Sequence[float], degree: int) -> list[float]:
@@ -99,13 +106,20 @@ def study(made: Cluster, folder: Path) -> dict[str, object]:
         store=folder, node="cluster", origin=Origin.EMULATED, source=made.says, launcher=made.launcher,
         say=lambda text: print(f"  {text}", flush=True),
     )  # fmt: skip
-    job = Job(trainer="zaya1", config=trainers.preset_config("zaya1", "small"), world=WORLD, only=("buckets",))
+    job = Job(
+        trainer="zaya1",
+        config=registry.preset_config("zaya1", "small"),
+        world=WORLD,
+        only=("buckets",),
+    )
     print(made.says, flush=True)
     tuned, decide_s = decided(job, settings)
     rows, table, exhaustive_s = exhaustive(job, tuned, replace(settings, passes=ROUNDS))
     compute = tuned.model.timeline.compute_s
     steps = [stats.typical(row) for row in table]
-    pick = next(i for i, row in enumerate(rows) if stands_for(row, tuned.config.choices[BUCKETS].value))
+    pick = next(
+        i for i, row in enumerate(rows) if stands_for(row, tuned.config.choices[BUCKETS].value)
+    )
     best = int(np.argmin(steps))
     regret = steps[pick] / steps[best]
     bounds = pooled_interval(table, regret)
@@ -118,7 +132,9 @@ def study(made: Cluster, folder: Path) -> dict[str, object]:
         "pick": rows[pick].candidate.label,
         "best": rows[best].candidate.label,
         "confirmed": asdict(tuned.config.confirmed.ratio) if tuned.config.confirmed else None,
-        "verdict": str(tuned.config.confirmed.verdict) if tuned.config.confirmed else "not confirmed",
+        "verdict": str(tuned.config.confirmed.verdict)
+        if tuned.config.confirmed
+        else "not confirmed",
         "regret": regret - 1,
         "regret_interval": [bounds[0] - 1, bounds[1] - 1],
         "pick_over_default": [over_default, *pooled_interval(table, over_default)],
@@ -129,7 +145,12 @@ def study(made: Cluster, folder: Path) -> dict[str, object]:
         "decide_s": decide_s,
         "exhaustive_s": exhaustive_s,
         "rows": [
-            {"cap": r.candidate.label, "buckets": b, "predicted": r.simulated.step_s, "measured": row}
+            {
+                "cap": r.candidate.label,
+                "buckets": b,
+                "predicted": r.simulated.step_s,
+                "measured": row,
+            }
             for r, b, row in zip(rows, buckets, table, strict=True)
         ],
     }

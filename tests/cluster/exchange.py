@@ -58,7 +58,9 @@ def rank_main() -> None:
     for name, call in (("all_to_all", chained), ("receive announced first", announced)):
         rate = PART_BYTES / (timed(call) / 3)
         if dist.get_rank() == 0:
-            print(f"{name:24}  {rate / 1e6:7.1f} MB/s each way at once, {rate / float(os.environ['GOODPUT']):.2f} of the goodput")
+            print(
+                f"{name:24}  {rate / 1e6:7.1f} MB/s each way at once, {rate / float(os.environ['GOODPUT']):.2f} of the goodput"
+            )
     os._exit(0)
 
 
@@ -66,7 +68,9 @@ def main() -> int:
     """Start both ranks in a cluster of 1 gbit/s."""
     with cluster(rate_bits=RATE) as made:
         command = [*made.launcher.split(), sys.executable, "-m", "tests.cluster.exchange", "rank"]
-        return subprocess.run(command, env={**os.environ, "GOODPUT": str(made.goodput)}, check=False).returncode
+        return subprocess.run(
+            command, env={**os.environ, "GOODPUT": str(made.goodput)}, check=False
+        ).returncode
 
 
 if __name__ == "__main__":

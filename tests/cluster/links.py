@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from mi300bench import physics, stats
 from mi300bench.fit.link import fit_link
-from mi300bench.flow import plans
-from mi300bench.flow.measure import measure, require_all_ok
-from mi300bench.flow.settings import Settings
+from mi300bench.measurement import plans
+from mi300bench.measurement.measure import measure, require_all_ok
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.record import Origin, World
 from mi300bench.store.select import by_point, select
@@ -31,7 +31,14 @@ WORLD = World(device="cpu", ranks=2, threads=1)
 
 def settings(made: Cluster, store: Path) -> Settings:
     """Return settings that measure in `made` and say so on every record."""
-    return Settings(store=store, node="cluster", origin=Origin.EMULATED, source=made.says, launcher=made.launcher, passes=1)
+    return Settings(
+        store=store,
+        node="cluster",
+        origin=Origin.EMULATED,
+        source=made.says,
+        launcher=made.launcher,
+        passes=1,
+    )
 
 
 def rates(store: Path, out: object) -> bool:
@@ -41,7 +48,9 @@ def rates(store: Path, out: object) -> bool:
     for rate in RATES:
         with cluster(rate_bits=rate) as made:
             points = plans.collective_points(physics.COLLECTIVES, SIZES, [WORLD], stop=RATE_STOP)
-            result = measure(plans.plan("the planted rate", points, passes=1), settings(made, store))
+            result = measure(
+                plans.plan("the planted rate", points, passes=1), settings(made, store)
+            )
             require_all_ok(result)
             for op in physics.COLLECTIVES:
                 link = fit_link(list(by_point(select(result.records, f"collective.{op}")).values()))
@@ -61,7 +70,9 @@ def delays(store: Path, out: object) -> bool:
     for delay in DELAYS_S:
         with cluster(rate_bits=1e9, delay_s=delay, has_relay=True) as made:
             points = plans.collective_points(physics.COLLECTIVES, [8], [WORLD], stop=DELAY_STOP)
-            result = measure(plans.plan("the planted delay", points, passes=1), settings(made, store))
+            result = measure(
+                plans.plan("the planted delay", points, passes=1), settings(made, store)
+            )
             require_all_ok(result)
             for op in physics.COLLECTIVES:
                 (record,) = select(result.records, f"collective.{op}")
@@ -69,7 +80,10 @@ def delays(store: Path, out: object) -> bool:
     good = True
     print("op              slope  hops  ratio  latencies ms", file=out)
     for op, latencies in seconds.items():
-        slope, hops = float(np.polyfit(DELAYS_S, latencies, 1)[0]), physics.hops(op, 2, backend="gloo")
+        slope, hops = (
+            float(np.polyfit(DELAYS_S, latencies, 1)[0]),
+            physics.hops(op, 2, backend="gloo"),
+        )
         good &= abs(slope / hops - 1) <= 0.20
         shown = " ".join(f"{1e3 * s:.2f}" for s in latencies)
         print(f"{op:14}  {slope:5.2f}  {hops:4}  {slope / hops:5.3f}  {shown}", file=out)

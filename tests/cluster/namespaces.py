@@ -60,7 +60,9 @@ def _ip(*arguments: str) -> None:
 
 
 @contextmanager
-def cluster(*, rate_bits: float, delay_s: float = 0.0, has_relay: bool | None = None) -> Iterator[Cluster]:
+def cluster(
+    *, rate_bits: float, delay_s: float = 0.0, has_relay: bool | None = None
+) -> Iterator[Cluster]:
     """Give a cluster; `has_relay` forces the user-space link where there is no delay, to compare like with like."""
     names = (f"mb{os.getpid()}a", f"mb{os.getpid()}b")
     uses_relay = delay_s > 0 if has_relay is None else has_relay
@@ -71,12 +73,27 @@ def cluster(*, rate_bits: float, delay_s: float = 0.0, has_relay: bool | None = 
             _ip("-n", name, "link", "set", "lo", "up")
         if uses_relay:
             tuns = [_open_tun(name) for name in names]
-            relay = multiprocessing.get_context("fork").Process(target=_relay, args=(tuns, rate_bits / 8, delay_s), daemon=True)
+            relay = multiprocessing.get_context("fork").Process(
+                target=_relay, args=(tuns, rate_bits / 8, delay_s), daemon=True
+            )
             relay.start()
             for fd in tuns:
                 os.close(fd)
         else:
-            _ip("link", "add", "mb0", "netns", names[0], "type", "veth", "peer", "name", "mb0", "netns", names[1])
+            _ip(
+                "link",
+                "add",
+                "mb0",
+                "netns",
+                names[0],
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "mb0",
+                "netns",
+                names[1],
+            )
         for index, name in enumerate(names):
             _ip("-n", name, "address", "add", f"{PREFIX}{index + 1}/24", "dev", "mb0")
             if uses_relay:
@@ -84,7 +101,10 @@ def cluster(*, rate_bits: float, delay_s: float = 0.0, has_relay: bool | None = 
             _ip("-n", name, "link", "set", "mb0", "up")
             if not uses_relay:
                 shaping = f"tbf rate {int(rate_bits)}bit burst {BURST_BYTES} latency 100ms"
-                subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "mb0", "root", *shaping.split()], check=True)
+                subprocess.run(
+                    ["tc", "-n", name, "qdisc", "add", "dev", "mb0", "root", *shaping.split()],
+                    check=True,
+                )
         yield Cluster(namespaces=names, interface="mb0", rate_bits=rate_bits, delay_s=delay_s)
     finally:
         if relay is not None:
@@ -98,7 +118,10 @@ def cluster(*, rate_bits: float, delay_s: float = 0.0, has_relay: bool | None = 
 def _open_tun(namespace: str) -> int:
     """Return a TUN device called mb0 that lives in `namespace`, opened from here."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with Path("/proc/self/ns/net").open("rb") as home, Path(f"/var/run/netns/{namespace}").open("rb") as there:
+    with (
+        Path("/proc/self/ns/net").open("rb") as home,
+        Path(f"/var/run/netns/{namespace}").open("rb") as there,
+    ):
         if libc.setns(there.fileno(), CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), f"cannot enter the namespace {namespace}")
         try:
@@ -122,7 +145,9 @@ def _relay(tuns: list[int], bytes_per_second: float, delay_s: float) -> None:
             with suppress(BlockingIOError, OSError):
                 for _ in range(16):
                     packet = os.read(fd, 65_536)
-                    free_at[side] = max(time.monotonic(), free_at[side]) + len(packet) / bytes_per_second
+                    free_at[side] = (
+                        max(time.monotonic(), free_at[side]) + len(packet) / bytes_per_second
+                    )
                     count += 1
                     heapq.heappush(waiting, (free_at[side] + delay_s, count, 1 - side, packet))
         while waiting and waiting[0][0] <= time.monotonic():

@@ -31,7 +31,11 @@ def missing() -> str:
     """Return why Slurm cannot be started here, or the empty string."""
     if os.geteuid() != 0:
         return "needs root"
-    absent = [name for name in NEEDED if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None]
+    absent = [
+        name
+        for name in NEEDED
+        if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None
+    ]
     return f"needs slurm-wlm and munge ({', '.join(absent)} missing)" if absent else ""
 
 
@@ -89,37 +93,81 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
 def _wait_until_idle(environment: dict[str, str], folder: Path) -> None:
     end = time.monotonic() + READY_S
     while time.monotonic() < end:
-        said = subprocess.run(["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True, text=True, check=False)
+        said = subprocess.run(
+            ["sinfo", "-h", "-o", "%T"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if said.stdout.strip() == "idle":
             return
         time.sleep(0.5)
-    logs = "\n".join(path.read_text(errors="replace")[-600:] for path in sorted((folder / "log").iterdir()))
+    logs = "\n".join(
+        path.read_text(errors="replace")[-600:] for path in sorted((folder / "log").iterdir())
+    )
     raise RuntimeError(f"Slurm did not come up in {READY_S:.0f} s:\n{logs}")
 
 
 def run_batch_file(folder: Path, environment: dict[str, str]) -> dict:
     """Export a tuned config for sbatch, run it, and return the record that the training left."""
     made = override_all(preset("tiny"), {"launch.ranks": 2, "launch.threads": 1, "steps": 5})
-    document = tuned_config.to_document(tuned()) | {"config": to_tables(made), "ranks": 2, "device_kind": "cpu"}
+    document = tuned_config.to_document(tuned()) | {
+        "config": to_tables(made),
+        "ranks": 2,
+        "device_kind": "cpu",
+    }
     (folder / "tuned.toml").write_text(tomli_w.dumps(document))
-    export = [sys.executable, "-m", "mi300bench", "export", "tuned.toml", "--to", "sbatch", "--out", "train.sbatch"]
+    export = [
+        sys.executable,
+        "-m",
+        "mi300bench",
+        "export",
+        "tuned.toml",
+        "--to",
+        "sbatch",
+        "--out",
+        "train.sbatch",
+    ]
     subprocess.run(export, cwd=folder, check=True, capture_output=True)
     command = ["sbatch", "--wait", "train.sbatch", "tuned.toml"]
-    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=JOB_S)
+    answer = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=JOB_S,
+    )
     said = "\n".join(path.read_text()[-2000:] for path in folder.glob("*.out"))
     if answer.returncode != 0:
         raise RuntimeError(f"sbatch ended with {answer.returncode}: {answer.stderr}\n{said}")
     store = next((folder / "runs").glob("*/*.jsonl"))
-    return next(row for row in map(json.loads, store.read_text().splitlines()) if row.get("probe") == "zaya1.train")
+    return next(
+        row
+        for row in map(json.loads, store.read_text().splitlines())
+        if row.get("probe") == "zaya1.train"
+    )
 
 
 def measure_under_srun(folder: Path, environment: dict[str, str]) -> list[dict]:
     """Measure an all-reduce whose ranks srun starts, and return its records."""
     command = [sys.executable, "-m", "mi300bench", "collectives", "--ops", "all_reduce", "--sizes", "64KiB", "--ranks", "2",
                "--passes", "1", "--device", "cpu", "--launch", "srun -n 2 --overlap", "--json"]  # fmt: skip
-    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=JOB_S)
+    answer = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=JOB_S,
+    )
     if answer.returncode != 0:
-        raise RuntimeError(f"collectives under srun ended with {answer.returncode}: {answer.stderr}")
+        raise RuntimeError(
+            f"collectives under srun ended with {answer.returncode}: {answer.stderr}"
+        )
     return json.loads(answer.stdout)
 
 
@@ -131,7 +179,9 @@ def main() -> int:
         return 3
     with tempfile.TemporaryDirectory() as name, slurm(Path(name) / "slurm") as environment:
         record = run_batch_file(Path(name), environment)
-        print(f"sbatch: {record['world']['ranks']} ranks, {len(record['samples'])} steps, loss {record['series']['loss'][-1]:.3f}")
+        print(
+            f"sbatch: {record['world']['ranks']} ranks, {len(record['samples'])} steps, loss {record['series']['loss'][-1]:.3f}"
+        )
         rows = measure_under_srun(Path(name), environment)
         print(f"srun: {rows[0]['probe']} among {rows[0]['world']['ranks']} ranks, {rows[0]['outcome']}, "
               f"launcher {rows[0]['conditions']['launcher']}")  # fmt: skip

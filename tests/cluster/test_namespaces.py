@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from mi300bench import stats
-from mi300bench.flow import plans
-from mi300bench.flow.measure import measure, require_all_ok
+from mi300bench.measurement import plans
+from mi300bench.measurement.measure import measure, require_all_ok
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.record import Origin
 from mi300bench.units import MIB
@@ -18,10 +18,14 @@ STOP = Stop(min_samples=3, max_seconds=0.5, warmup_seconds=0.0)
 
 
 @pytest.mark.parametrize(("rate", "delay"), [(0.5e9, 0.0), (1e9, 2e-3)])
-def test_no_message_is_faster_than_the_planted_link(tmp_path: Path, rate: float, delay: float) -> None:
+def test_no_message_is_faster_than_the_planted_link(
+    tmp_path: Path, rate: float, delay: float
+) -> None:
     with cluster(rate_bits=rate, delay_s=delay) as made:
         points = plans.collective_points(["all_reduce"], [8, 8 * MIB], [WORLD], stop=STOP)
-        result = measure(plans.plan("does it cross the link?", points, passes=1), settings(made, tmp_path))
+        result = measure(
+            plans.plan("does it cross the link?", points, passes=1), settings(made, tmp_path)
+        )
     require_all_ok(result)
     small, large = (stats.seconds_per_call(record) for record in result.records)
     assert small >= 2 * delay

@@ -10,14 +10,14 @@ import sys
 import time
 from pathlib import Path
 
-from mi300bench.flow import trainers
-from mi300bench.flow.autotune import needed_points, probing
-from mi300bench.flow.job import Job
-from mi300bench.flow.measure import measure, only_ok
-from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuned import write
-from mi300bench.flow.tuning import tune
+from mi300bench.measurement.measure import measure, only_ok
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.record import Origin, World
+from mi300bench.strategies.job import Job
+from mi300bench.trainers import registry
+from mi300bench.tuning.autotune import needed_points, probing
+from mi300bench.tuning.result import write
+from mi300bench.tuning.tune import tune
 
 from tests.cluster.namespaces import cluster
 
@@ -32,10 +32,12 @@ def main(arguments: list[str]) -> int:
             store=folder, node="cluster", origin=Origin.EMULATED, source=made.says, launcher=made.launcher,
             say=lambda text: print(f"  {text}", flush=True),
         )  # fmt: skip
-        config = trainers.preset_config("zaya1", "small")
+        config = registry.preset_config("zaya1", "small")
         job = Job(trainer="zaya1", config=config, world=WORLD, keep_shapes=False)
         start = time.monotonic()
-        records = only_ok(measure(probing(job, needed_points(job), 1), settings), what="the tuner's curves")
+        records = only_ok(
+            measure(probing(job, needed_points(job), 1), settings), what="the tuner's curves"
+        )
         print(f"  measured {len(records)} points in {time.monotonic() - start:.0f} s", flush=True)
         tuned = tune(job, records, settings)
         print(f"  decided after {time.monotonic() - start:.0f} s", flush=True)

@@ -10,7 +10,11 @@ from mi300bench.probes.catalog import CATALOG
 from mi300bench.schema.doubt import KINDS
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [p for folder in ("mi300bench", "reports", "training") for p in sorted((ROOT / folder).rglob("*.py"))]
+SOURCES = [
+    p
+    for folder in ("mi300bench", "reports", "training")
+    for p in sorted((ROOT / folder).rglob("*.py"))
+]
 
 
 def test_every_module_says_what_it_is() -> None:
@@ -18,12 +22,18 @@ def test_every_module_says_what_it_is() -> None:
 
 
 def test_no_module_is_named_for_nothing() -> None:
-    assert [p.name for p in SOURCES if p.stem in ("utils", "helpers", "common", "misc", "manager")] == []
+    assert [
+        p.name for p in SOURCES if p.stem in ("utils", "helpers", "common", "misc", "manager")
+    ] == []
 
 
 def test_import_contracts_hold() -> None:
     answer = subprocess.run(
-        [str(Path(sys.executable).parent / "lint-imports")], cwd=ROOT, capture_output=True, text=True, check=False
+        [str(Path(sys.executable).parent / "lint-imports")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert answer.returncode == 0, answer.stdout
 
@@ -41,7 +51,11 @@ def test_every_probe_family_has_a_method_page() -> None:
 
 def test_the_command_line_reference_is_what_the_commands_say() -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "tests.contracts.cli_reference"], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "tests.contracts.cli_reference"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert (ROOT / "docs/reference/cli.md").read_text() == answer.stdout, "make docs"
 
@@ -53,7 +67,15 @@ def test_doubts_have_names_of_their_own() -> None:
 def test_make_test_runs_every_test_once() -> None:
     """What measures runs alone, the rest together; a new folder has to be in one of the two lists."""
     text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
-    listed = [word for name in ("ALONE", "TOGETHER") for word in text.split(f"{name} := ")[1].split("\n")[0].split()]
-    there = {f"tests/{path.name}" for path in (ROOT / "tests").iterdir() if path.is_dir() and not path.name.startswith("_")}
+    listed = [
+        word
+        for name in ("ALONE", "TOGETHER")
+        for word in text.split(f"{name} := ")[1].split("\n")[0].split()
+    ]
+    there = {
+        f"tests/{path.name}"
+        for path in (ROOT / "tests").iterdir()
+        if path.is_dir() and not path.name.startswith("_")
+    }
     there |= {f"tests/{path.name}" for path in (ROOT / "tests").glob("test_*.py")}
     assert sorted(listed) == sorted(there - {"tests/peers"})

@@ -57,7 +57,9 @@ def test_peak_memory_agrees_with_a_fresh_childs_resident_set() -> None:
         "grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before\n"
         "print(grown / peak)\n"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert float(answer.stdout) == pytest.approx(1.0, abs=0.1)
 
 

@@ -5,9 +5,9 @@ pytest tests/device -rs
 
 import pytest
 from mi300bench import physics, stats
-from mi300bench.flow import plans
-from mi300bench.flow.world import default_ranks, detect_device
 from mi300bench.hw.facts import find_device
+from mi300bench.measurement import plans
+from mi300bench.measurement.local_topology import default_ranks, detect_device
 from mi300bench.runner.launch import ProcessWorker
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.record import Outcome, World
@@ -43,7 +43,9 @@ def test_memory_stays_under_the_published_peak_and_variants_agree(alone) -> None
     rates = {}
     for point in plans.memory_points(["copy"], [2 * GIB], world, stop=STOP):
         record = measured(alone, point)
-        rates[point.params["variant"]] = stats.bandwidth(record.work, stats.seconds_per_call(record))
+        rates[point.params["variant"]] = stats.bandwidth(
+            record.work, stats.seconds_per_call(record)
+        )
     assert max(rates.values()) / min(rates.values()) < 1.5
     if facts is not None:
         assert max(rates.values()) <= facts.facts["memory_bandwidth"].value
@@ -53,7 +55,9 @@ def test_products_are_right_and_under_the_peak(alone) -> None:
     world = World(device=detect_device(), ranks=1)
     told = alone.describe()
     facts = find_device(told["name"], arch=told["arch"], compute_units=told["compute_units"])
-    for point in plans.gemm_points([(4096, 4096, 4096)], world, layouts=["nn", "nt", "tn"], stop=STOP):
+    for point in plans.gemm_points(
+        [(4096, 4096, 4096)], world, layouts=["nn", "nt", "tn"], stop=STOP
+    ):
         record = measured(alone, point)
         rate = stats.flop_rate(record.work, stats.seconds_per_call(record))
         assert facts is None or rate <= facts.facts["bfloat16"].value
@@ -83,7 +87,9 @@ def test_collectives_are_right_among_all_devices() -> None:
     world = World(device=kind, ranks=ranks)
     worker = ProcessWorker(world, {})
     try:
-        for point in plans.collective_points(physics.COLLECTIVES, [1024, 64 * MIB], [world], stop=STOP):
+        for point in plans.collective_points(
+            physics.COLLECTIVES, [1024, 64 * MIB], [world], stop=STOP
+        ):
             measured(worker, point)
     finally:
         worker.close()

@@ -34,15 +34,29 @@ def made(kind: str = "rocm", **changed) -> TunedConfig:
 
 
 def test_maxtext_has_the_mesh_the_batch_and_the_adapters() -> None:
-    exported = export(made(mesh__fsdp=2, mesh__mp=4, data__batch=16, data__accumulate=2, data__seq_len=2048), "maxtext")
+    exported = export(
+        made(mesh__fsdp=2, mesh__mp=4, data__batch=16, data__accumulate=2, data__seq_len=2048),
+        "maxtext",
+    )
     read = yaml.safe_load(exported.text)
     assert {name: type(value) for name, value in read.items()} == KEYS
     assert {name: type(value) for name, value in read["lora"].items()} == LORA_KEYS
-    assert (read["ici_data_parallelism"], read["ici_fsdp_parallelism"], read["ici_tensor_parallelism"]) == (1, 2, 4)
+    assert (
+        read["ici_data_parallelism"],
+        read["ici_fsdp_parallelism"],
+        read["ici_tensor_parallelism"],
+    ) == (1, 2, 4)
     whole = read["per_device_batch_size"] * 8 * read["gradient_accumulation_steps"]
     assert whole == 16 and read["max_target_length"] == 2048
-    assert read["model_name"] == "llama3.1-405b" and read["remat_policy"] == "full" and read["dtype"] == "bfloat16"
-    assert read["lora"]["lora_module_path"].count("|") == 6 and "mlp/wi_0" in read["lora"]["lora_module_path"]
+    assert (
+        read["model_name"] == "llama3.1-405b"
+        and read["remat_policy"] == "full"
+        and read["dtype"] == "bfloat16"
+    )
+    assert (
+        read["lora"]["lora_module_path"].count("|") == 6
+        and "mlp/wi_0" in read["lora"]["lora_module_path"]
+    )
 
 
 def test_what_maxtext_cannot_express_is_said() -> None:
@@ -51,7 +65,16 @@ def test_what_maxtext_cannot_express_is_said() -> None:
              compute__loss_chunk=512, launch__memory_fraction=0.9), "maxtext",
     )  # fmt: skip
     said = " ".join(exported.notes)
-    for what in ("lm_head", "rslora", "dropout=0.1", "remat none", "unroll=2", "loss_chunk=512", "--to env", "data set"):
+    for what in (
+        "lm_head",
+        "rslora",
+        "dropout=0.1",
+        "remat none",
+        "unroll=2",
+        "loss_chunk=512",
+        "--to env",
+        "data set",
+    ):
         assert what in said and what in exported.text
 
 

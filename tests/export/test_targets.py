@@ -19,8 +19,12 @@ from mi300bench_training.zaya1.config import override_all, preset, to_tables
 
 def made(**changed) -> TunedConfig:
     """A tuned config of zaya1 small on two ranks with `changed` keys (dots as double underscores)."""
-    keys = {"launch.ranks": 2, "launch.threads": 1} | {name.replace("__", "."): value for name, value in changed.items()}
-    return replace(tuned(), config=to_tables(override_all(preset("small"), keys)), device_kind="cpu", ranks=2)
+    keys = {"launch.ranks": 2, "launch.threads": 1} | {
+        name.replace("__", "."): value for name, value in changed.items()
+    }
+    return replace(
+        tuned(), config=to_tables(override_all(preset("small"), keys)), device_kind="cpu", ranks=2
+    )
 
 
 def with_caps(caps) -> TunedConfig:
@@ -29,7 +33,10 @@ def with_caps(caps) -> TunedConfig:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_target_cannot_express_is_said_and_provenance_comes_along(target: str) -> None:
-    exported = export(made(compute__loss_chunk=128, compute__experts="loop", ddp__bucket_cap_mb=[1.0, 50.0]), target)
+    exported = export(
+        made(compute__loss_chunk=128, compute__experts="loop", ddp__bucket_cap_mb=[1.0, 50.0]),
+        target,
+    )
     said = exported.text + " ".join(exported.notes)
     assert "confirmed: 1,50 against the default: faster" in said
     if target in ("ddp", "deepspeed", "megatron", "torchtitan", "accelerate"):
@@ -39,7 +46,12 @@ def test_what_a_target_cannot_express_is_said_and_provenance_comes_along(target:
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("caps", "limits"),
-    [("default", (2**20, 25 * 2**20)), (0.5, (2**19,)), (5.0, (5 * 2**20,)), ([1.0, 50.0], (2**20, 50 * 2**20))],
+    [
+        ("default", (2**20, 25 * 2**20)),
+        (0.5, (2**19,)),
+        (5.0, (5 * 2**20,)),
+        ([1.0, 50.0], (2**20, 50 * 2**20)),
+    ],
 )
 def test_ddp_runs_and_uses_the_buckets_that_were_tuned(caps, limits, monkeypatch) -> None:
     import torch
@@ -68,29 +80,45 @@ def test_deepspeed_reads_elements_and_the_batch_it_was_given(tmp_path: Path, mon
     monkeypatch.setattr(runtime.dist, "get_rank", lambda: 0)
     monkeypatch.setattr(runtime.dist, "get_world_size", lambda: 2)
     path = tmp_path / "ds.json"
-    path.write_text(export(made(data__micro_batch=2, data__accumulate=2, ddp__bucket_cap_mb=50.0), "deepspeed").text)
+    path.write_text(
+        export(
+            made(data__micro_batch=2, data__accumulate=2, ddp__bucket_cap_mb=50.0), "deepspeed"
+        ).text
+    )
     config = runtime.DeepSpeedConfig(str(path))
     assert config.zero_config.reduce_bucket_size == 50 * 2**20 // 4
-    assert config.train_micro_batch_size_per_gpu == 2 and config.gradient_accumulation_steps == 2 and config.train_batch_size == 8
+    assert (
+        config.train_micro_batch_size_per_gpu == 2
+        and config.gradient_accumulation_steps == 2
+        and config.train_batch_size == 8
+    )
     assert config.zero_config.overlap_comm is True and int(config.zero_config.stage) == 1
 
 
 def test_deepspeed_writes_the_kept_default_out_and_says_so() -> None:
     settings = settings_of(with_caps("default"))
-    assert deepspeed.document(settings)["zero_optimization"]["reduce_bucket_size"] == 25 * 2**20 // 4
+    assert (
+        deepspeed.document(settings)["zero_optimization"]["reduce_bucket_size"] == 25 * 2**20 // 4
+    )
     assert any("differs" in note for note in deepspeed.export(settings).notes)
 
 
 @pytest.mark.torch
 def test_megatron_counts_parameters_and_keeps_the_bucket_alive() -> None:
     core = pytest.importorskip("megatron.core.distributed")
-    options = megatron.arguments(settings_of(made(ddp__bucket_cap_mb=[1.0, 40.0], compute__recompute="block")))
+    options = megatron.arguments(
+        settings_of(made(ddp__bucket_cap_mb=[1.0, 40.0], compute__recompute="block"))
+    )
     config = core.DistributedDataParallelConfig(
         bucket_size=int(options["--ddp-bucket-size"]),
         overlap_grad_reduce="--overlap-grad-reduce" in options,
         grad_reduce_in_fp32="--accumulate-allreduce-grads-in-fp32" in options,
     )
-    assert config.bucket_size == 40 * 2**20 // 4 and config.overlap_grad_reduce and config.grad_reduce_in_fp32
+    assert (
+        config.bucket_size == 40 * 2**20 // 4
+        and config.overlap_grad_reduce
+        and config.grad_reduce_in_fp32
+    )
     from megatron.core.transformer import TransformerConfig
 
     model = TransformerConfig(
@@ -104,18 +132,37 @@ def test_megatron_counts_parameters_and_keeps_the_bucket_alive() -> None:
     assert model.recompute_granularity == "full"
     text = export(made(precision="bfloat16"), "megatron").text
     words = [line.split() for line in text.splitlines() if not line.startswith("#")]
-    assert ["--bf16"] in words and ["--global-batch-size", "8"] in words and all(w[0].startswith("--") for w in words)
+    assert (
+        ["--bf16"] in words
+        and ["--global-batch-size", "8"] in words
+        and all(w[0].startswith("--") for w in words)
+    )
 
 
 @pytest.mark.torch
 def test_torchtitan_reads_its_job_config(tmp_path: Path) -> None:
     config = pytest.importorskip("torchtitan.config")
     path = tmp_path / "job.toml"
-    path.write_text(export(made(data__micro_batch=2, compute__recompute="block", precision="bfloat16"), "torchtitan").text)
+    path.write_text(
+        export(
+            made(data__micro_batch=2, compute__recompute="block", precision="bfloat16"),
+            "torchtitan",
+        ).text
+    )
     job = config.ConfigManager().parse_args(["--job.config_file", str(path)])
-    assert (job.training.local_batch_size, job.training.global_batch_size, job.training.seq_len) == (2, 4, 128)
-    assert job.training.mixed_precision_param == "bfloat16" and job.activation_checkpoint.mode == "full"
-    assert (job.parallelism.data_parallel_replicate_degree, job.parallelism.data_parallel_shard_degree) == (2, 1)
+    assert (
+        job.training.local_batch_size,
+        job.training.global_batch_size,
+        job.training.seq_len,
+    ) == (2, 4, 128)
+    assert (
+        job.training.mixed_precision_param == "bfloat16"
+        and job.activation_checkpoint.mode == "full"
+    )
+    assert (
+        job.parallelism.data_parallel_replicate_degree,
+        job.parallelism.data_parallel_shard_degree,
+    ) == (2, 1)
     assert "bucket size is not expressed" in path.read_text()
 
 
@@ -125,21 +172,33 @@ def test_accelerate_reads_its_config_file_and_the_code_beside_it_runs(tmp_path: 
     from accelerate import DistributedDataParallelKwargs
 
     path = tmp_path / "accelerate.yaml"
-    exported = export(made(ddp__bucket_cap_mb=10.0, data__micro_batch=2, data__accumulate=2), "accelerate")
+    exported = export(
+        made(ddp__bucket_cap_mb=10.0, data__micro_batch=2, data__accumulate=2), "accelerate"
+    )
     path.write_text(exported.text)
     config = arguments.load_config_from_file(str(path))
     assert config.num_processes == 2 and config.mixed_precision == "no" and config.use_cpu
     assert str(config.distributed_type.value) == "MULTI_CPU"
-    handler = eval("DistributedDataParallelKwargs(" + exported.text.split("DistributedDataParallelKwargs(")[1].split(")")[0] + ")")
+    handler = eval(
+        "DistributedDataParallelKwargs("
+        + exported.text.split("DistributedDataParallelKwargs(")[1].split(")")[0]
+        + ")"
+    )
     assert isinstance(handler, DistributedDataParallelKwargs) and handler.bucket_cap_mb == 10.0
     assert yaml.safe_load(exported.text)["num_processes"] == 2
 
 
 def test_env_is_what_a_shell_sets() -> None:
-    config = replace(made(), environment={"NCCL_ALGO": "Ring Tree", "TORCHELASTIC_X": "1", "OMP_NUM_THREADS": "7"})
+    config = replace(
+        made(),
+        environment={"NCCL_ALGO": "Ring Tree", "TORCHELASTIC_X": "1", "OMP_NUM_THREADS": "7"},
+    )
     assert env.variables(settings_of(config)) == {"NCCL_ALGO": "Ring Tree", "OMP_NUM_THREADS": "1"}
     shown = subprocess.run(
-        ["sh", "-c", export(config, "env").text + 'echo "$NCCL_ALGO/$OMP_NUM_THREADS"'], capture_output=True, text=True, check=True
+        ["sh", "-c", export(config, "env").text + 'echo "$NCCL_ALGO/$OMP_NUM_THREADS"'],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert shown.stdout.strip() == "Ring Tree/1"
 
@@ -150,7 +209,10 @@ def test_launch_files_are_shell_and_start_every_rank() -> None:
         assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
         assert "--nproc-per-node=2" in text and "OMP_NUM_THREADS=1" in text
     assert "#SBATCH --cpus-per-task=2" in export(made(), "sbatch").text
-    assert "#SBATCH --gpus-per-node=8" in export(replace(made(launch__ranks=8), device_kind="rocm"), "sbatch").text
+    assert (
+        "#SBATCH --gpus-per-node=8"
+        in export(replace(made(launch__ranks=8), device_kind="rocm"), "sbatch").text
+    )
 
 
 def test_an_unknown_target_lists_the_known() -> None:

@@ -14,4 +14,8 @@ def test_an_optimum_at_a_bound_is_an_optimum(seed: int) -> None:
     values = np.minimum(0.6 * sizes.sum(axis=1), 11.0) + draw.normal(0, 0.05, 10)
     process = fit_process(features, values)
     mean, deviation = process.predict(features)
-    assert np.isfinite(process.lengths).all() and np.abs(mean - values).max() < 1.0 and (deviation > 0).all()
+    assert (
+        np.isfinite(process.lengths).all()
+        and np.abs(mean - values).max() < 1.0
+        and (deviation > 0).all()
+    )

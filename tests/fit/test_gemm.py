@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 from mi300bench.errors import RecordError
-from mi300bench.fit import thumb
+from mi300bench.fit import gemm_rules
 from mi300bench.fit.gaussian import fit_process
 from mi300bench.fit.gemm import Product, alignment, fit_gemm, workload_score
-from mi300bench.flow.gemmstudy import random_shapes, read_rules, rule_lines
+from mi300bench.measurement.gemm_study import random_shapes, read_rules, rule_lines
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Work
 
@@ -34,14 +34,21 @@ def measured(make_record):
         for p in products:
             took = seconds(p) * math.exp(noise * draw.standard_normal())
             params = {"m": p.m, "n": p.n, "k": p.k, "layout": p.layout, "dtype": dtype}
-            groups.append([make_record("gemm", params=params, samples=(took,) * 5, work=Work(flop=p.flop))])
+            groups.append(
+                [make_record("gemm", params=params, samples=(took,) * 5, work=Work(flop=p.flop))]
+            )
         return groups
 
     return give
 
 
 def drawn(count: int, seed: int) -> list[Product]:
-    return [p for p, _ in zip(random_shapes(AXES, ("nt", "nn", "tn"), seed=seed), range(count), strict=False)]
+    return [
+        p
+        for p, _ in zip(
+            random_shapes(AXES, ("nt", "nn", "tn"), seed=seed), range(count), strict=False
+        )
+    ]
 
 
 def test_a_process_goes_through_its_points_and_is_unsure_away_from_them() -> None:
@@ -59,14 +66,21 @@ def test_shapes_never_seen_are_predicted_better_than_by_the_nearest(measured) ->
     judged = drawn(60, 2)
     errors = np.abs(model.seconds(judged) / [seconds(p) for p in judged] - 1)
     assert np.median(errors) < 0.1
-    assert np.median(model.errors) < 0.1 and np.median(model.errors) < np.median(model.nearest_errors)
-    inside = [model.predict(p).value.low <= seconds(p) <= model.predict(p).value.high for p in judged]
+    assert np.median(model.errors) < 0.1 and np.median(model.errors) < np.median(
+        model.nearest_errors
+    )
+    inside = [
+        model.predict(p).value.low <= seconds(p) <= model.predict(p).value.high for p in judged
+    ]
     assert np.mean(inside) > 0.85
 
 
 def test_outside_the_range_the_interval_widens_and_says_so(measured) -> None:
     model = fit_gemm(measured(drawn(60, 1)))
-    inside, outside = model.predict(Product(m=512, n=512, k=512)), model.predict(Product(m=512, n=512, k=100_000))
+    inside, outside = (
+        model.predict(Product(m=512, n=512, k=512)),
+        model.predict(Product(m=512, n=512, k=100_000)),
+    )
     assert not inside.doubts and outside.doubts and "K" in str(outside.doubts[0])
     assert outside.value.high / outside.value.mid > inside.value.high / inside.value.mid
 
@@ -96,13 +110,15 @@ def test_the_rules_planted_in_the_device_come_out(measured) -> None:
 
 def test_a_published_rule_is_priced_for_the_model_at_hand(measured) -> None:
     model = fit_gemm(measured(drawn(80, 1)))
-    rule = thumb.PublishedRule(source="somebody", least_m=512, least_n=512, least_k=1024, least_flop=0)
+    rule = gemm_rules.PublishedRule(
+        source="somebody", least_m=512, least_n=512, least_k=1024, least_flop=0
+    )
     small, large = Product(m=256, n=512, k=256), Product(m=512, n=512, k=1024)
-    cost = thumb.cost_of(rule, model, [(small, 10), (large, 1)])
+    cost = gemm_rules.cost_of(rule, model, [(small, 10), (large, 1)])
     assert cost.kept == 1 and cost.products == 2
     assert cost.flop == pytest.approx((11 * large.flop) / (10 * small.flop + large.flop))
     assert cost.seconds > 2 and not cost.is_extrapolated
-    assert thumb.cost_of(thumb.MI300X_NOTE, model, [(small, 1)]).is_extrapolated
+    assert gemm_rules.cost_of(gemm_rules.MI300X_NOTE, model, [(small, 1)]).is_extrapolated
 
 
 def test_a_workload_is_all_flop_over_all_time(measured) -> None:

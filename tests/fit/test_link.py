@@ -10,7 +10,15 @@ SIZES = [8, 1024, 65536, 2**20, 2**22, 2**24, 2**26, 2**28]
 
 def groups(make_record, law, sizes=SIZES):
     return [
-        [make_record("collective.all_reduce", params={"bytes": s}, ranks=2, samples=(law(s),) * 5, work=Work(message_bytes=s))]
+        [
+            make_record(
+                "collective.all_reduce",
+                params={"bytes": s},
+                ranks=2,
+                samples=(law(s),) * 5,
+                work=Work(message_bytes=s),
+            )
+        ]
         for s in sizes
     ]
 
@@ -24,7 +32,9 @@ def test_latency_bandwidth_and_knee_of_a_planted_link(make_record) -> None:
 
 
 def test_a_change_of_algorithm_is_found_and_does_not_bend_the_bandwidth(make_record) -> None:
-    link = fit_link(groups(make_record, lambda s: 20e-6 + s / 8e9 if s < 2**22 else 500e-6 + s / 1e9))
+    link = fit_link(
+        groups(make_record, lambda s: 20e-6 + s / 8e9 if s < 2**22 else 500e-6 + s / 1e9)
+    )
     assert link.kink_bytes == 2**22
     assert link.latency_s == pytest.approx(20e-6, rel=1e-3)
     assert link.bandwidth == pytest.approx(1e9, rel=1e-3)
@@ -42,7 +52,9 @@ def test_inside_the_range_the_prediction_follows_the_medians(make_record) -> Non
     for size in SIZES:
         assert link.seconds_of(size) == pytest.approx(law(size))
     prediction = link.predict(3 * 2**24)
-    assert prediction.value.low <= law(3 * 2**24) <= prediction.value.high and prediction.doubts == ()
+    assert (
+        prediction.value.low <= law(3 * 2**24) <= prediction.value.high and prediction.doubts == ()
+    )
 
 
 def test_outside_the_range_it_extrapolates_and_says_so(make_record) -> None:

@@ -5,7 +5,12 @@ from mi300bench.schema.record import Work
 
 
 def record(make_record, *, alone, collective, beside, both):
-    series = {"compute_alone_s": alone, "collective_alone_s": collective, "compute_beside_s": beside, "both_s": both}
+    series = {
+        "compute_alone_s": alone,
+        "collective_alone_s": collective,
+        "compute_beside_s": beside,
+        "both_s": both,
+    }
     return make_record(
         "overlap",
         params={"bytes": 2**20},
@@ -17,7 +22,9 @@ def record(make_record, *, alone, collective, beside, both):
 
 def test_planted_slow_downs_come_out(make_record) -> None:
     # Products of 0.7 s slowed by 1.5 cover 1.05 s, in which an all-reduce slowed by 2 does 0.525 s of its 1.0 s.
-    model = fit_overlap([[record(make_record, alone=0.7, collective=1.0, beside=1.05, both=1.05 + 0.475)]])
+    model = fit_overlap(
+        [[record(make_record, alone=0.7, collective=1.0, beside=1.05, both=1.05 + 0.475)]]
+    )
     assert model.compute == pytest.approx(1.5) and model.collective == pytest.approx(2.0)
     assert model.by_size == ((2**20, pytest.approx(1.5), pytest.approx(2.0)),)
 

@@ -40,7 +40,7 @@ def test_caps_are_mebibytes_and_the_default_has_a_small_first_bucket() -> None:
 
 @pytest.mark.torch
 def test_packing_equals_the_buckets_that_ddp_rebuilds() -> None:
-    from mi300bench.flow import plans
+    from mi300bench.measurement import plans
     from mi300bench.runner.launch import ProcessWorker
     from mi300bench.schema.plan import Stop
     from mi300bench.schema.record import World
@@ -53,8 +53,14 @@ def test_packing_equals_the_buckets_that_ddp_rebuilds() -> None:
         timeline = worker.measure(plans.point("zaya1.backward", params, world, stop=stop)).series
         sizes = [int(size) for size in timeline["parameter_bytes"]]
         for caps in ("default", 0.1, 0.5, 1.0, 100.0, [0.1, 0.5], [0.05, 1.0, 0.2]):
-            text = caps if isinstance(caps, str) else ",".join(map(str, caps if isinstance(caps, list) else [caps]))
-            step = worker.measure(plans.point("zaya1.step", params | {"ddp.bucket_cap_mb": text}, world, stop=stop))
+            text = (
+                caps
+                if isinstance(caps, str)
+                else ",".join(map(str, caps if isinstance(caps, list) else [caps]))
+            )
+            step = worker.measure(
+                plans.point("zaya1.step", params | {"ddp.bucket_cap_mb": text}, world, stop=stop)
+            )
             assert step.series["bucket_bytes"] == bucket_bytes(sizes, caps), caps
     finally:
         worker.close()

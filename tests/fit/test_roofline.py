@@ -24,16 +24,24 @@ def groups(make_record, law, sizes):
 def test_planted_cache_knees_are_found(make_record) -> None:
     sizes = [2**k * 65536 for k in range(14)]
     noise = np.random.default_rng(1)
-    law = lambda s: (400e9 if s <= MIB else 120e9 if s <= 32 * MIB else 25e9) * noise.normal(1, 0.03)  # noqa: E731
+    law = lambda s: (
+        (400e9 if s <= MIB else 120e9 if s <= 32 * MIB else 25e9) * noise.normal(1, 0.03)
+    )  # noqa: E731
     curve = fit_memory(groups(make_record, law, sizes))
-    assert [round(level.bandwidth / 1e9, -1) for level in curve.levels] == [400, 120, pytest.approx(20, abs=10)]
+    assert [round(level.bandwidth / 1e9, -1) for level in curve.levels] == [
+        400,
+        120,
+        pytest.approx(20, abs=10),
+    ]
     assert MIB < curve.knees[0] < 2 * MIB and 32 * MIB < curve.knees[1] < 64 * MIB
     assert curve.sustained == pytest.approx(25e9, rel=0.05)
 
 
 def test_a_flat_curve_has_no_knee(make_record) -> None:
     noise = np.random.default_rng(2)
-    curve = fit_memory(groups(make_record, lambda s: 25e9 * noise.normal(1, 0.03), [2**k * MIB for k in range(10)]))
+    curve = fit_memory(
+        groups(make_record, lambda s: 25e9 * noise.normal(1, 0.03), [2**k * MIB for k in range(10)])
+    )
     assert curve.knees == ()
 
 

@@ -45,17 +45,24 @@ def test_buckets_queue_on_one_lane_and_share_two() -> None:
 
 def test_a_change_stretches_its_phases_and_moves_the_gradients_with_them() -> None:
     made = model([1.0, 2.0], [10, 10], backward=2.0)
-    changed = made.stretched(Factors(forward=2.0, backward=0.5, update=3.0, gradients=2.0, evidence=("e",)))
+    changed = made.stretched(
+        Factors(forward=2.0, backward=0.5, update=3.0, gradients=2.0, evidence=("e",))
+    )
     step = changed.simulate(10)
     # Buckets of 20 MiB are ready at 0.5 and 1.0 s and travel for 0.2 s each.
     assert [(t.start_s, t.bytes) for t in step.transfers] == [(0.5, 20 * MIB), (1.0, 20 * MIB)]
     assert step.step_s == pytest.approx(2.0 + 1.2 + 1.5) and "e" in changed.predict(10).evidence
-    assert made.stretched(Factors(backward=2.0) * Factors(backward=0.5)).simulate(10).step_s == made.simulate(10).step_s
+    assert (
+        made.stretched(Factors(backward=2.0) * Factors(backward=0.5)).simulate(10).step_s
+        == made.simulate(10).step_s
+    )
 
 
 def test_micro_batches_before_the_last_only_compute() -> None:
     made = model([1.0, 2.0], [10, 10], backward=2.0)
-    assert made.simulate(10, accumulate=3).step_s == pytest.approx(made.simulate(10).step_s + 2 * 3.0)
+    assert made.simulate(10, accumulate=3).step_s == pytest.approx(
+        made.simulate(10).step_s + 2 * 3.0
+    )
 
 
 def test_one_rank_sends_nothing() -> None:

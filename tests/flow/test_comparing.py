@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from mi300bench.comparison.read_sides import chosen
+from mi300bench.comparison.sides import dated_changes, side_of, slow_parts, split
 from mi300bench.errors import PlanError
-from mi300bench.fit.sides import dated_changes, side_of, slow_parts, split
-from mi300bench.flow.comparing import chosen
 from mi300bench.schema.plan import Point
 from mi300bench.schema.record import Measurement, Origin, Outcome, World, short_hash
 from mi300bench.store.writer import RunWriter
@@ -26,14 +26,18 @@ def fleet(tmp_path: Path, make_record) -> Path:
     draw = np.random.default_rng(1)
     for node in range(8):
         for week in range(WEEKS):
-            with RunWriter(tmp_path, node=f"n{node}", header={"plan": "", "passes": 3, "points": 12}) as writer:
+            with RunWriter(
+                tmp_path, node=f"n{node}", header={"plan": "", "passes": 3, "points": 12}
+            ) as writer:
                 for record in _week(make_record, draw, node, week, writer.run_id):
                     writer.write(record)
                 writer.finish()
     return tmp_path
 
 
-def _week(make_record, draw: np.random.Generator, node: int, week: int, run: str) -> list[Measurement]:
+def _week(
+    make_record, draw: np.random.Generator, node: int, week: int, run: str
+) -> list[Measurement]:
     slow = 1.06 if node == 5 and week >= 3 else 1.0
     rows, day = [], date(2026, 10, 1) + timedelta(weeks=week)
     for point in range(12):
@@ -56,13 +60,21 @@ def compare(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_slow_node_among_eight_is_found_and_dated(fleet: Path) -> None:
     answer = compare("--by", "node", "--store", str(fleet))
-    assert answer.returncode == 6 and "n5 is slower than the others" in answer.stderr and "since 2026-10-22" in answer.stderr
+    assert (
+        answer.returncode == 6
+        and "n5 is slower than the others" in answer.stderr
+        and "since 2026-10-22" in answer.stderr
+    )
     assert "yes    n5" in answer.stdout
     document = json.loads(compare("--by", "node", "--store", str(fleet), "--json").stdout)
     assert [row["name"] for row in document["sides"] if row["is_odd"]] == ["n5"]
     (step,) = [change for change in document["changes"] if change["name"] == "n5"]
     assert not step["is_drift"]
-    assert step["name"] == "n5" and step["since"] == "2026-10-22" and step["ratio"]["mid"] == pytest.approx(1.06, abs=0.02)
+    assert (
+        step["name"] == "n5"
+        and step["since"] == "2026-10-22"
+        and step["ratio"]["mid"] == pytest.approx(1.06, abs=0.02)
+    )
 
 
 def test_two_nodes_point_by_point_and_what_is_no_side(fleet: Path) -> None:
@@ -90,7 +102,10 @@ def test_two_nodes_point_by_point_and_what_is_no_side(fleet: Path) -> None:
 def test_slow_ranks_and_pairs_stand_out(make_record) -> None:
     ranks = tuple(tuple(1.0 + 0.001 * n for n in range(5)) for _ in range(8))
     slow = (*ranks[:6], tuple(1.1 * value for value in ranks[6]), ranks[7])
-    records = [make_record("collective.all_reduce", ranks=8, rank_samples=slow, id=f"r{i}") for i in range(3)]
+    records = [
+        make_record("collective.all_reduce", ranks=8, rank_samples=slow, id=f"r{i}")
+        for i in range(3)
+    ]
     pairs = [
         make_record(
             "transfer", id=f"{a}{b}", samples=(1e-3 * (1.3 if (a, b) == (2, 3) else 1.0),),
@@ -101,7 +116,10 @@ def test_slow_ranks_and_pairs_stand_out(make_record) -> None:
         if a != b
     ]  # fmt: skip
     named = {part.name: part for part in slow_parts([*records, *pairs])}
-    assert set(named) == {"n1 rank 6 of 8: takes longer", "n1 G2 to G3"} and named["n1 rank 6 of 8: takes longer"].of == 3
+    assert (
+        set(named) == {"n1 rank 6 of 8: takes longer", "n1 G2 to G3"}
+        and named["n1 rank 6 of 8: takes longer"].of == 3
+    )
     late = (*ranks[:6], tuple(0.6 * value for value in ranks[6]), ranks[7])
     (part,) = slow_parts([make_record("collective.all_reduce", ranks=8, rank_samples=late)])
     assert part.name == "n1 rank 6 of 8: comes late, the others wait"
@@ -130,9 +148,13 @@ def _runs(make_record, store: Path, node: str, slow: Sequence[float], **said) ->
     for week, factor in enumerate(slow):
         draw = np.random.default_rng(week + 17 * len(node))
 
-        def records(run: str, week: int = week, factor: float = factor, draw=draw) -> Iterable[Measurement]:
+        def records(
+            run: str, week: int = week, factor: float = factor, draw=draw
+        ) -> Iterable[Measurement]:
             for record in _week(make_record, draw, 1, week, run):
-                yield replace(record, node=node, samples=tuple(factor * s for s in record.samples), **said)
+                yield replace(
+                    record, node=node, samples=tuple(factor * s for s in record.samples), **said
+                )
 
         names.append(_stored(store, node, records))
     return names
@@ -140,11 +162,20 @@ def _runs(make_record, store: Path, node: str, slow: Sequence[float], **said) ->
 
 def test_what_was_measured_otherwise_is_not_the_same_point(make_record) -> None:
     """A point is its definition and where its numbers come from, not how it is written in a table."""
-    point = Point(probe="memory.copy", method=1, target="", params={"bytes": 2**20, "dtype": "float32"})
+    point = Point(
+        probe="memory.copy", method=1, target="", params={"bytes": 2**20, "dtype": "float32"}
+    )
 
     def keys(point: Point, **said) -> set[str]:
         records = (
-            make_record(point=point.key, params=dict(point.params), method=point.method, pass_index=i, **said) for i in range(3)
+            make_record(
+                point=point.key,
+                params=dict(point.params),
+                method=point.method,
+                pass_index=i,
+                **said,
+            )
+            for i in range(3)
         )
         return set(side_of(records))
 
@@ -156,7 +187,9 @@ def test_what_was_measured_otherwise_is_not_the_same_point(make_record) -> None:
         replace(point, world=World(ranks=2)),
     )
     assert not keys(point) & set().union(*map(keys, others))
-    assert not keys(point) & (keys(point, origin=Origin.EMULATED) | keys(point, origin=Origin.IMPORTED, source="a log"))
+    assert not keys(point) & (
+        keys(point, origin=Origin.EMULATED) | keys(point, origin=Origin.IMPORTED, source="a log")
+    )
 
 
 def test_a_point_that_broke_fails_the_comparison(make_record, tmp_path: Path) -> None:
@@ -166,11 +199,19 @@ def test_a_point_that_broke_fails_the_comparison(make_record, tmp_path: Path) ->
     def records(run: str) -> Iterable[Measurement]:
         for record in _week(make_record, np.random.default_rng(1), 1, 0, run):
             broke = record.params["bytes"] == 2**22
-            yield replace(record, outcome=Outcome.FAILED, reason="out of memory", samples=()) if broke else record
+            yield (
+                replace(record, outcome=Outcome.FAILED, reason="out of memory", samples=())
+                if broke
+                else record
+            )
 
     _stored(bad, "n1", records)
     answer = compare(str(good), str(bad))
-    assert answer.returncode == 6 and "1 points have no result any more" in answer.stderr and "out of memory" in answer.stderr
+    assert (
+        answer.returncode == 6
+        and "1 points have no result any more" in answer.stderr
+        and "out of memory" in answer.stderr
+    )
 
 
 def test_of_equals_either_may_be_the_slow_one(make_record, tmp_path: Path) -> None:
@@ -192,13 +233,19 @@ def test_folders_of_several_nodes_are_compared_node_by_node(make_record, tmp_pat
     answer = compare(str(tmp_path / "before"), str(tmp_path / "after"), "--json")
     points = json.loads(answer.stdout)["points"]
     assert len(points) == 24 and answer.returncode == 6
-    assert {row["label"].partition(":")[0] for row in points if row["verdict"] == "slower"} == {"slow"}
+    assert {row["label"].partition(":")[0] for row in points if row["verdict"] == "slower"} == {
+        "slow"
+    }
 
 
-def test_sides_without_a_point_in_common_and_a_side_named_twice_are_refused(make_record, tmp_path: Path) -> None:
+def test_sides_without_a_point_in_common_and_a_side_named_twice_are_refused(
+    make_record, tmp_path: Path
+) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     _runs(make_record, one, "n1", [1.0])
-    _stored(other, "n1", lambda run: [make_record(params={"bytes": 4096, "dtype": "float32"}, run=run)])
+    _stored(
+        other, "n1", lambda run: [make_record(params={"bytes": 4096, "dtype": "float32"}, run=run)]
+    )
     answer = compare(str(one), str(other))
     assert answer.returncode == 2 and "no point in common" in answer.stderr
     answer = compare(str(one), f"{one}/.")

@@ -2,17 +2,18 @@
 
 import pytest
 from mi300bench.errors import PlanError
-from mi300bench.flow import gemmstudy, trainers
-from mi300bench.flow.settings import Settings
-from mi300bench.flow.world import world
+from mi300bench.measurement import gemm_study
+from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.settings import Settings
 from mi300bench.store.reader import read_runs
+from mi300bench.trainers import registry
 
 AXES = ((16, 32, 64, 128),) * 3
 
 
 def study(tmp_path, axes=AXES, budget_s: float = 6.0):
-    gemms = trainers.describe("zaya1", trainers.preset_config("zaya1", "tiny")).gemms
-    return gemmstudy.study(
+    gemms = registry.describe("zaya1", registry.preset_config("zaya1", "tiny")).gemms
+    return gemm_study.study(
         axes, world("cpu", 1), Settings(store=tmp_path), dtype="float32", layouts=("nt", "nn", "tn"), cache="cold",
         inputs="normal", budget_s=budget_s, workload=gemms,
     )  # fmt: skip
@@ -21,15 +22,19 @@ def study(tmp_path, axes=AXES, budget_s: float = 6.0):
 @pytest.mark.torch
 def test_a_budget_gives_a_best_shape_rules_and_a_fit_and_every_try_is_a_record(tmp_path) -> None:
     found = study(tmp_path)
-    assert found.found.rate > 0 and found.found.best in gemmstudy.grid_of(AXES, "nt")
+    assert found.found.rate > 0 and found.found.best in gemm_study.grid_of(AXES, "nt")
     assert {rule.name for rule in found.rules} >= {"least", "flop"}
     assert found.model is not None and found.model.errors
     assert found.score is not None and found.score.together <= found.score.best
     assert found.published is not None and found.published.kept == 0
     (run,) = read_runs(tmp_path)
-    assert run.finished and len(run.records) == len(found.measured.records) >= len(found.found.trace)
+    assert run.finished and len(run.records) == len(found.measured.records) >= len(
+        found.found.trace
+    )
     ids = {record.id for record in run.records}
-    assert all(set(rule.evidence) <= ids for rule in found.rules) and set(found.model.evidence) <= ids
+    assert (
+        all(set(rule.evidence) <= ids for rule in found.rules) and set(found.model.evidence) <= ids
+    )
 
 
 def test_a_grid_of_a_few_shapes_is_no_search(tmp_path) -> None:
@@ -38,5 +43,5 @@ def test_a_grid_of_a_few_shapes_is_no_search(tmp_path) -> None:
 
 
 def test_a_small_grid_is_measured_whole() -> None:
-    assert not gemmstudy.is_searchable(((64,), (64,), (64, 128)))
-    assert gemmstudy.is_searchable(((64, 128, 256),) * 3)
+    assert not gemm_study.is_searchable(((64,), (64,), (64, 128)))
+    assert gemm_study.is_searchable(((64, 128, 256),) * 3)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from mi300bench.errors import PlanError, ProbeError
-from mi300bench.flow.measure import measure, require_all_ok
-from mi300bench.flow.settings import Settings
+from mi300bench.measurement.measure import measure, require_all_ok
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.schema.record import Origin, Outcome, World
 from mi300bench.store.reader import read_records
@@ -50,7 +50,10 @@ def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
 
 
 def test_a_wrong_answer_fails_the_command_and_is_kept(tmp_path: Path) -> None:
-    measured = measure(Plan(question="?", points=(point("Lies", 1),), passes=1), Settings(store=tmp_path, node="n1"))
+    measured = measure(
+        Plan(question="?", points=(point("Lies", 1),), passes=1),
+        Settings(store=tmp_path, node="n1"),
+    )
     with pytest.raises(ProbeError, match="2 \\+ 2 = 5"):
         require_all_ok(measured)
     (record,) = read_records(tmp_path)
@@ -86,11 +89,15 @@ stop = { max_seconds = 0.3, relative_ci = 0.0 }
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_command_keeps_its_records_and_resumes(tmp_path: Path, sent: signal.Signals) -> None:
+def test_an_interrupted_command_keeps_its_records_and_resumes(
+    tmp_path: Path, sent: signal.Signals
+) -> None:
     (tmp_path / "s.toml").write_text(SWEEP)
     command = [sys.executable, "-m", "mi300bench", "sweep", "run", str(tmp_path / "s.toml"), "--device", "cpu",
                "--store", str(tmp_path / "runs"), "--passes", "1", "--node", "n1"]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and _count(tmp_path / "runs") < 3:
         time.sleep(0.05)
@@ -100,7 +107,9 @@ def test_an_interrupted_command_keeps_its_records_and_resumes(tmp_path: Path, se
     assert 3 <= kept < 11
     if sent is signal.SIGINT:
         assert process.returncode == 130 and "--resume" in talk and "Traceback" not in talk
-    again = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False, timeout=120)
+    again = subprocess.run(
+        [*command, "--resume"], capture_output=True, text=True, check=False, timeout=120
+    )
     assert again.returncode == 0, again.stderr
     records = read_records(tmp_path / "runs")
     assert len(records) == 11 == len({record.point for record in records})

@@ -7,21 +7,27 @@ from pathlib import Path
 
 import pytest
 from mi300bench.errors import PlanError, RecordError
-from mi300bench.flow import meshtuning, planning, trainers
-from mi300bench.flow.confirming import Confirmation
-from mi300bench.flow.meshevidence import space_of
-from mi300bench.flow.meshjob import MeshJob
-from mi300bench.flow.meshmemory import MeshMemory
-from mi300bench.flow.meshpoints import belongs, length_options, mesh_products, stages, wanted_values
-from mi300bench.flow.published import from_published, mesh_records_of
-from mi300bench.flow.settings import Settings
 from mi300bench.hw import xla_flags
+from mi300bench.measurement.settings import Settings
 from mi300bench.physics import busbw_factor
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.record import Origin, Work, World
 from mi300bench.store.reader import read_records
-from mi300bench.tune import lora405b
-from mi300bench.tune.mesh import Mesh
+from mi300bench.strategies.mesh import compile, predictor, tuning
+from mi300bench.strategies.mesh.evidence import space_of
+from mi300bench.strategies.mesh.job import MeshJob
+from mi300bench.strategies.mesh.memory import MeshMemory
+from mi300bench.strategies.mesh.points import (
+    belongs,
+    length_options,
+    mesh_products,
+    stages,
+    wanted_values,
+)
+from mi300bench.strategies.mesh.traffic import Mesh
+from mi300bench.trainers import registry
+from mi300bench.tuning.confirm import Confirmation
+from mi300bench.tuning.from_published import from_published, mesh_records_of
 
 GPUS = World(device="rocm", ranks=8, framework="jax")
 MI300X_BYTES = 206_141_652_992.0
@@ -29,7 +35,9 @@ MI300X_BYTES = 206_141_652_992.0
 
 def job_of(preset: str = "405b", world: World = GPUS, **parts) -> MeshJob:
     keys = {"mesh.fsdp": world.ranks} | parts.pop("keys", {})
-    config = trainers.module("lora405b", "config").override_all(trainers.preset_config("lora405b", preset), keys)
+    config = registry.module("lora405b", "config").override_all(
+        registry.preset_config("lora405b", preset), keys
+    )
     return MeshJob(trainer="lora405b", config=config, world=world, **parts)
 
 
@@ -51,7 +59,13 @@ def curves(make_record, *, busbw: float = 336e9, latency: float = 20e-6, **parts
     ]
     n = 8192
     params = {"m": n, "n": n, "k": n, "layout": "nn", "dtype": "bfloat16"}
-    product = make_record("jax.gemm", params=params, samples=(2 * n**3 / 600e12,) * 5, work=Work(flop=2 * n**3), **parts)
+    product = make_record(
+        "jax.gemm",
+        params=params,
+        samples=(2 * n**3 / 600e12,) * 5,
+        work=Work(flop=2 * n**3),
+        **parts,
+    )
     return [*found, product]
 
 
@@ -65,32 +79,48 @@ def tuned_for(make_record, tokens: int, remat: str):
     keys = {"data.batch": 8, "data.seq_len": tokens // 8, "compute.remat": remat}
     # Without a limit of memory: what it may hold is not the question here.
     job = job_of(keys=keys, only=("mesh",))
-    return meshtuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False)
+    return tuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False)
 
 
 @pytest.mark.parametrize("remat", ["none", "full"])
-def test_mp_wins_a_thousand_tokens_and_fsdp_wins_far_above(make_record, no_compiler, remat: str) -> None:
+def test_mp_wins_a_thousand_tokens_and_fsdp_wins_far_above(
+    make_record, no_compiler, remat: str
+) -> None:
     few = tuned_for(make_record, 1024, remat).config
     # Copies on every device would move nothing at all; no memory holds them, which the next test has.
-    alone = [a for a in few.choices["mesh.dp"].alternatives if str(a.value).startswith("dp 1,") or a.value == 1]
+    alone = [
+        a
+        for a in few.choices["mesh.dp"].alternatives
+        if str(a.value).startswith("dp 1,") or a.value == 1
+    ]
     assert str(alone[0].value) == "dp 1, fsdp 1, mp 8"
     many = tuned_for(make_record, 2**19, remat).config
-    rows = [a for a in many.choices["mesh.dp"].alternatives if str(a.value).startswith("dp 1,") or a.value == 1]
+    rows = [
+        a
+        for a in many.choices["mesh.dp"].alternatives
+        if str(a.value).startswith("dp 1,") or a.value == 1
+    ]
     assert rows[0].value == 1  # the default: dp 1, fsdp 8, mp 1
-    assert all(record in {r.id for r in curves(make_record)} for record in few.choices["mesh.dp"].evidence)
+    assert all(
+        record in {r.id for r in curves(make_record)} for record in few.choices["mesh.dp"].evidence
+    )
 
 
 def test_a_mesh_that_holds_too_much_is_not_picked(make_record, no_compiler) -> None:
-    job = job_of(memory_limit=MI300X_BYTES, only=("mesh",), keys={"data.batch": 8, "data.seq_len": 128})
-    tuned = meshtuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False).config
+    job = job_of(
+        memory_limit=MI300X_BYTES, only=("mesh",), keys={"data.batch": 8, "data.seq_len": 128}
+    )
+    tuned = tuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False).config
     assert tuned.config["mesh"] == {"dp": 1, "fsdp": 1, "mp": 8}
     assert "not confirmed by fresh runs" in tuned.choices["mesh.mp"].why and tuned.confirmed is None
     with pytest.raises(PlanError, match="no candidate fits: the nearest"):
-        meshtuning.tune(replace(job, memory_limit=1e9), curves(make_record), Settings(), confirm_by_runs=False)
+        tuning.tune(
+            replace(job, memory_limit=1e9), curves(make_record), Settings(), confirm_by_runs=False
+        )
 
 
 def test_what_was_not_run_is_not_weighed_and_said(make_record, no_compiler) -> None:
-    tuned = meshtuning.tune(job_of(), curves(make_record), Settings(), confirm_by_runs=False)
+    tuned = tuning.tune(job_of(), curves(make_record), Settings(), confirm_by_runs=False)
     assert not [knob for knob in tuned.knobs if knob.name in ("unroll", "attention_block")]
     assert any("not weighed" in note and "unroll 2" in note for note in tuned.notes)
     assert any("computes again, not measured" in note for note in tuned.notes)
@@ -99,10 +129,17 @@ def test_what_was_not_run_is_not_weighed_and_said(make_record, no_compiler) -> N
 def test_missing_curves_and_products_name_the_command(make_record, no_compiler) -> None:
     records = curves(make_record)
     with pytest.raises(RecordError, match="no all_gather among 8") as raised:
-        meshtuning.tune(job_of(), [r for r in records if r.world.ranks != 8], Settings(), confirm_by_runs=False)
+        tuning.tune(
+            job_of(), [r for r in records if r.world.ranks != 8], Settings(), confirm_by_runs=False
+        )
     assert "mi300bench" in raised.value.hint
     with pytest.raises(RecordError, match="neither a step of lora405b 405b nor a bfloat16 product"):
-        meshtuning.tune(job_of(), [r for r in records if r.probe != "jax.gemm"], Settings(), confirm_by_runs=False)
+        tuning.tune(
+            job_of(),
+            [r for r in records if r.probe != "jax.gemm"],
+            Settings(),
+            confirm_by_runs=False,
+        )
 
 
 def test_what_the_compiler_refuses_is_searched_around(make_record, monkeypatch) -> None:
@@ -113,31 +150,45 @@ def test_what_the_compiler_refuses_is_searched_around(make_record, monkeypatch) 
             asked.append(f"{config.mesh.mp} {config.compute.remat}")
             temp = 300e9 if config.compute.remat == "none" or config.mesh.mp == 8 else 1e9
             parts = dict.fromkeys(("weights", "adapters", "optimizer", "output", "alias"), 1e9)
-            found = {**parts, "arguments": 1e11, "temp": temp, "flop": 1e12, "received": {}, "collectives": {}, "compile_s": 1.0}
-            yield planning.Plan(config=config, found=found)
+            found = {
+                **parts,
+                "arguments": 1e11,
+                "temp": temp,
+                "flop": 1e12,
+                "received": {},
+                "collectives": {},
+                "compile_s": 1.0,
+            }
+            yield compile.Plan(config=config, found=found)
 
     monkeypatch.setattr(planning, "plan_all", plans)
-    monkeypatch.setattr(planning, "keep", lambda trainer, plans, settings: [(p, make_record("lora405b.plan")) for p in plans])
+    monkeypatch.setattr(
+        planning,
+        "keep",
+        lambda trainer, plans, settings: [(p, make_record("predictor.plan")) for p in plans],
+    )
     job = job_of(memory_limit=MI300X_BYTES, only=("mesh", "remat"))
-    tuned = meshtuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False)
+    tuned = tuning.tune(job, curves(make_record), Settings(), confirm_by_runs=False)
     assert asked[0].startswith("8 ") and len(asked) > 2
     assert tuned.config.config["mesh"]["mp"] == 4  # the next best once mp 8 was refused
     assert tuned.config.choices["launch.memory_fraction"].value == 0.0
 
 
 def test_a_pool_is_raised_where_the_step_needs_it_and_not_beyond() -> None:
-    assert lora405b.memory_fraction(0.70 * MI300X_BYTES, MI300X_BYTES) == 0.0
-    assert lora405b.memory_fraction(0.80 * MI300X_BYTES, MI300X_BYTES) == pytest.approx(0.85)
-    assert lora405b.memory_fraction(0.99 * MI300X_BYTES, MI300X_BYTES) == 0.95
+    assert predictor.memory_fraction(0.70 * MI300X_BYTES, MI300X_BYTES) == 0.0
+    assert predictor.memory_fraction(0.80 * MI300X_BYTES, MI300X_BYTES) == pytest.approx(0.85)
+    assert predictor.memory_fraction(0.99 * MI300X_BYTES, MI300X_BYTES) == 0.95
 
 
 def test_collectives_are_joined_up_to_where_latency_is_a_tenth() -> None:
-    size = lora405b.combine_bytes(20e-6, 300e9, 1e9)
+    size = predictor.combine_bytes(20e-6, 300e9, 1e9)
     assert 20e-6 / (20e-6 + size / 300e9) == pytest.approx(0.1, rel=0.05) and size % 2**20 == 0
-    assert lora405b.combine_bytes(20e-6, 300e9, 1e6) == 0  # even a whole layer is too small
+    assert predictor.combine_bytes(20e-6, 300e9, 1e6) == 0  # even a whole layer is too small
     pytest.importorskip("jax")
     assert xla_flags.unknown(xla_flags.combining(2**20)) == ()
-    assert xla_flags.unknown(("--xla_gpu_no_such_flag=1", *xla_flags.combining(1))) == ("--xla_gpu_no_such_flag=1",)
+    assert xla_flags.unknown(("--xla_gpu_no_such_flag=1", *xla_flags.combining(1))) == (
+        "--xla_gpu_no_such_flag=1",
+    )
 
 
 def test_published_figures_give_a_labelled_config_of_the_whole_405b(tmp_path: Path) -> None:
@@ -148,7 +199,9 @@ def test_published_figures_give_a_labelled_config_of_the_whole_405b(tmp_path: Pa
     assert any("not measured" in doubt for doubt in tuned.choices["mesh.mp"].doubts)
     stored = list(read_records(tmp_path))
     assert all(record.origin is Origin.MODELLED for record in stored)
-    assert {"jax.gemm", "lora405b.plan", "jax.collective.all_gather"} <= {record.probe for record in stored}
+    assert {"jax.gemm", "predictor.plan", "jax.collective.all_gather"} <= {
+        record.probe for record in stored
+    }
     four = next(r for r in mesh_records_of("mi300x", job) if r.world.ranks == 4)
     assert "3 times the busbw of a pair" in four.doubts[0].source  # type: ignore[attr-defined]
 
@@ -160,15 +213,21 @@ def virtual_job(**parts) -> MeshJob:
     return job_of("bench", VIRTUAL, keys={"mesh.fsdp": 4, "mesh.mp": 2}, **parts)
 
 
-def test_virtual_devices_are_seen_one_at_a_time_and_their_collectives_are_emulated(make_record) -> None:
+def test_virtual_devices_are_seen_one_at_a_time_and_their_collectives_are_emulated(
+    make_record,
+) -> None:
     job = virtual_job()
     named = dict(stages(job))
     (step,) = named["the default's step"]
-    assert step.world.ranks == 1 and step.params["data.batch"] == 1 and step.params["mesh.fsdp"] == 1
+    assert (
+        step.world.ranks == 1 and step.params["data.batch"] == 1 and step.params["mesh.fsdp"] == 1
+    )
     assert {p.world.ranks for p in named["collectives among the devices"]} == {2, 4, 8}
     assert all(p.world.ranks == 1 for p in named["products of the meshes"])
     emulated = make_record(origin=Origin.EMULATED, source="virtual devices on one CPU", ranks=8)
-    assert belongs(emulated, job, Settings()) and not belongs(replace(emulated, origin=Origin.MEASURED), job, Settings())
+    assert belongs(emulated, job, Settings()) and not belongs(
+        replace(emulated, origin=Origin.MEASURED), job, Settings()
+    )
     assert belongs(make_record(), job, Settings())
 
 
@@ -177,20 +236,31 @@ def test_a_real_mesh_runs_whole_and_only_what_divides_is_weighed() -> None:
     (step,) = dict(stages(job))["the default's step"]
     assert step.world.ranks == 8 and step.params["mesh.fsdp"] == 8
     assert len(job.possible_meshes()) == 10 and job.possible_meshes()[0] == Mesh(dp=1, fsdp=8, mp=1)
-    assert [m.mp for m in virtual_job().possible_meshes()] == [2, 2, 2]  # two key-value heads, four sequences
+    assert [m.mp for m in virtual_job().possible_meshes()] == [
+        2,
+        2,
+        2,
+    ]  # two key-value heads, four sequences
     for mesh in job.possible_meshes():  # whatever the mesh, a device multiplies the same
         flop = sum(2 * m * n * k * count for m, n, k, _, count in mesh_products(job, mesh))
-        assert flop == pytest.approx(sum(2 * m * n * k * c for m, n, k, _, c in mesh_products(job, job.mesh)))
+        assert flop == pytest.approx(
+            sum(2 * m * n * k * c for m, n, k, _, c in mesh_products(job, job.mesh))
+        )
 
 
 def seen_records(make_record, job: MeshJob, **stretch: float):
     """Records of one device's steps, a single change stretched by its factor, and of the collectives."""
-    flop = trainers.module("lora405b", "shapes").flop_per_token(job.config) * 512
+    flop = registry.module("lora405b", "shapes").flop_per_token(job.config) * 512
 
     def step(keys, factor):
         params = job.step_params(keys)
         return make_record(
-            "lora405b.step", params=params, world=job.seen_world, samples=(0.2 * factor,) * 5, work=Work(flop=flop), id=repr(params)
+            "predictor.step",
+            params=params,
+            world=job.seen_world,
+            samples=(0.2 * factor,) * 5,
+            work=Work(flop=flop),
+            id=repr(params),
         )
 
     changes = [
@@ -211,7 +281,9 @@ def seen_records(make_record, job: MeshJob, **stretch: float):
     return [step({}, 1.0), *changes, *links]
 
 
-def test_single_changes_multiply_and_the_mesh_is_not_confirmable_here(make_record, no_compiler, monkeypatch) -> None:
+def test_single_changes_multiply_and_the_mesh_is_not_confirmable_here(
+    make_record, no_compiler, monkeypatch
+) -> None:
     job = virtual_job(keep_shapes=True)
     records = seen_records(make_record, job, attention_block_64=0.8, unroll_2=0.9, slow_gather=50.0)
     space = space_of(job, records)
@@ -224,10 +296,12 @@ def test_single_changes_multiply_and_the_mesh_is_not_confirmable_here(make_recor
         ran.extend(side.candidate.label for side in wanted)
         return Confirmation(sides=wanted)
 
-    monkeypatch.setattr(meshtuning.confirming, "confirm", confirm)
-    tuned = meshtuning.tune(job, records, Settings()).config
+    monkeypatch.setattr(tuning.confirming, "confirm", confirm)
+    tuned = tuning.tune(job, records, Settings()).config
     assert all("dp" not in label for label in ran) and ran  # only what one device shows is run
-    assert tuned.config["compute"]["attention_block"] == 64 and tuned.config["compute"]["unroll"] == 2
+    assert (
+        tuned.config["compute"]["attention_block"] == 64 and tuned.config["compute"]["unroll"] == 2
+    )
     assert "not confirmable here" in tuned.choices["mesh.dp"].why and tuned.origin == "emulated"
     assert any("not confirmable here" in doubt for doubt in tuned.doubts)
     document = tuned_config.to_document(tuned)
@@ -236,18 +310,26 @@ def test_single_changes_multiply_and_the_mesh_is_not_confirmable_here(make_recor
 
 def test_lengths_that_compute_as_fast_are_predicted_as_fast(make_record, no_compiler) -> None:
     """A longer sequence has more FLOP of attention: at the same FLOP a second none is better, for the work is counted once."""
-    job = job_of("bench", World(device="cpu", ranks=1, framework="jax"), only=("shapes",), keys={"data.batch": 8})
-    flop_per_token = trainers.module("lora405b", "shapes").flop_per_token
+    job = job_of(
+        "bench",
+        World(device="cpu", ranks=1, framework="jax"),
+        only=("shapes",),
+        keys={"data.batch": 8},
+    )
+    flop_per_token = registry.module("lora405b", "shapes").flop_per_token
     records = []
     for keys in ({}, *(dict(option.keys) for option in length_options(job))):
         params = job.step_params(keys)
         config = job.seen(keys)
         flop = flop_per_token(config) * config.data.batch * config.data.seq_len
-        records.append(make_record("lora405b.step", params=params, world=job.seen_world, samples=(flop / 1e11,) * 5,
+        records.append(make_record("predictor.step", params=params, world=job.seen_world, samples=(flop / 1e11,) * 5,
                                    work=Work(flop=flop), id=repr(params)))  # fmt: skip
     space = space_of(job, records)
     (knob,) = [knob for knob in space.knobs if knob.name == "shapes"]
-    rates = [space.predictor.predict(c).value.mid / c.work for c in (space.default.with_option("shapes", o) for o in knob.options)]
+    rates = [
+        space.predictor.predict(c).value.mid / c.work
+        for c in (space.default.with_option("shapes", o) for o in knob.options)
+    ]
     assert len(rates) > 2 and max(rates) == pytest.approx(min(rates), rel=1e-6)
 
 
@@ -267,11 +349,22 @@ def test_knobs_and_meshes_that_make_no_sense_are_named() -> None:
         (["--batch", "3", "--ranks", "8"], "which does not divide the model"),
         (["--preset", "9b"], "9b"),
     ):
-        command = [sys.executable, "-m", "mi300bench", "tune", "lora405b", "--no-confirm", *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "mi300bench",
+            "tune",
+            "lora405b",
+            "--no-confirm",
+            *arguments,
+        ]
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert answer.returncode == 2 and said in answer.stderr, answer.stderr
     answer = subprocess.run(
-        [sys.executable, "-m", "mi300bench", "tune", "zaya1", "--batch", "8"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "mi300bench", "tune", "zaya1", "--batch", "8"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert answer.returncode == 2 and "--batch means nothing to zaya1" in answer.stderr
 
@@ -279,9 +372,30 @@ def test_knobs_and_meshes_that_make_no_sense_are_named() -> None:
 def test_the_whole_job_on_one_device_for_real(tmp_path: Path) -> None:
     """Measure, search, compile, confirm: `tiny` on one CPU device, one knob."""
     pytest.importorskip("jax")
-    command = [sys.executable, "-m", "mi300bench", "autotune", "lora405b", "--preset", "tiny", "--ranks", "1"]
-    options = ["--only", "attention_block", "--budget", "60s", "--store", str(tmp_path / "runs"), "--out", str(tmp_path)]
-    answer = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=240)
+    command = [
+        sys.executable,
+        "-m",
+        "mi300bench",
+        "autotune",
+        "lora405b",
+        "--preset",
+        "tiny",
+        "--ranks",
+        "1",
+    ]
+    options = [
+        "--only",
+        "attention_block",
+        "--budget",
+        "60s",
+        "--store",
+        str(tmp_path / "runs"),
+        "--out",
+        str(tmp_path),
+    ]
+    answer = subprocess.run(
+        [*command, *options], capture_output=True, text=True, check=False, timeout=240
+    )
     assert answer.returncode == 0, answer.stderr
     tuned = tuned_config.read(tmp_path / "tuned.toml")
     assert tuned.confirmed is not None and tuned.confirmed.runs >= 3 and tuned.origin == "measured"

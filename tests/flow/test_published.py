@@ -4,30 +4,40 @@ from dataclasses import replace
 
 import pytest
 from mi300bench.errors import PlanError
-from mi300bench.flow import trainers
-from mi300bench.flow.job import Job
-from mi300bench.flow.published import from_published, records_of
-from mi300bench.flow.settings import Settings
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.record import Origin, World
 from mi300bench.store.reader import read_records
+from mi300bench.strategies.job import Job
+from mi300bench.trainers import registry
+from mi300bench.tuning.from_published import from_published, records_of
 
 NODE = World(device="rocm", ranks=8)
 
 
 @pytest.fixture
 def job() -> Job:
-    config = trainers.preset_config("zaya1", "zaya1-8b")
+    config = registry.preset_config("zaya1", "zaya1-8b")
     return Job(trainer="zaya1", config=config, world=NODE, memory_limit=206_141_652_992.0)
 
 
-def test_the_config_says_that_nothing_was_measured_and_what_buckets_cannot_do(tmp_path, job: Job) -> None:
+def test_the_config_says_that_nothing_was_measured_and_what_buckets_cannot_do(
+    tmp_path, job: Job
+) -> None:
     tuned = from_published("mi300x", job, Settings(store=tmp_path))
     config = tuned.config
-    assert config.origin == "modelled" and "published figures" in config.source and config.confirmed is None
+    assert (
+        config.origin == "modelled"
+        and "published figures" in config.source
+        and config.confirmed is None
+    )
     buckets = config.choices["ddp.bucket_cap_mb"]
     assert any("not measured" in doubt for doubt in buckets.doubts)
-    assert any("DDP never splits a parameter" in doubt and "embedding" in doubt for doubt in buckets.doubts)
-    assert config.choices["compute.recompute"].value == "block"  # all activations of the default do not fit
+    assert any(
+        "DDP never splits a parameter" in doubt and "embedding" in doubt for doubt in buckets.doubts
+    )
+    assert (
+        config.choices["compute.recompute"].value == "block"
+    )  # all activations of the default do not fit
     assert any("the default does not fit" in note for note in tuned.notes)
     assert all(record.origin is Origin.MODELLED for record in read_records(tmp_path))
     wide = buckets.alternatives[0].predicted_s
@@ -38,7 +48,9 @@ def test_the_timeline_stands_between_the_published_shares_of_the_peak(job: Job) 
     timeline = next(r for r in records_of("mi300x", job) if r.probe == "zaya1.backward")
     fastest, middle, slowest = timeline.samples
     rates = [timeline.work.flop / (s - timeline.series["update_s"][0]) for s in (fastest, slowest)]
-    assert rates[0] / 1307.4e12 == pytest.approx(0.51) and rates[1] / 1307.4e12 == pytest.approx(0.08)
+    assert rates[0] / 1307.4e12 == pytest.approx(0.51) and rates[1] / 1307.4e12 == pytest.approx(
+        0.08
+    )
     assert fastest < middle < slowest and timeline.series["parameter"][-1] == "input_scale"
 
 

@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 from mi300bench.errors import PlanError
-from mi300bench.flow import plans, sweepfile
+from mi300bench.measurement import plans, sweep_file
 from mi300bench.schema.record import World
 
 
 def plan(tmp_path: Path, text: str):
     path = tmp_path / "s.toml"
     path.write_text(text)
-    return sweepfile.read(path, device="cpu", default_ranks=2, passes=3)
+    return sweep_file.read(path, device="cpu", default_ranks=2, passes=3)
 
 
 HEAD = '[sweep]\nquestion = "?"\n'
@@ -18,7 +18,8 @@ HEAD = '[sweep]\nquestion = "?"\n'
 def test_axes_expand_to_exactly_their_product(tmp_path: Path) -> None:
     made = plan(
         tmp_path,
-        HEAD + '[[probe]]\nname = "memory.copy"\naxes.bytes = { from = "1MiB", to = "8MiB", times = 2 }\n'
+        HEAD
+        + '[[probe]]\nname = "memory.copy"\naxes.bytes = { from = "1MiB", to = "8MiB", times = 2 }\n'
         'axes.variant = ["op", "compiled"]\nparams = { dtype = "fp32" }\n',
     )
     assert len(made.points) == 8
@@ -27,7 +28,10 @@ def test_axes_expand_to_exactly_their_product(tmp_path: Path) -> None:
 
 
 def test_a_collective_gets_the_default_ranks_and_can_state_its_own(tmp_path: Path) -> None:
-    text = HEAD + '[[probe]]\nname = "collective.all_reduce"\nparams = { bytes = "1K", dtype = "float32" }\n'
+    text = (
+        HEAD
+        + '[[probe]]\nname = "collective.all_reduce"\nparams = { bytes = "1K", dtype = "float32" }\n'
+    )
     assert [p.world.ranks for p in plan(tmp_path, text).points] == [2]
     assert [p.world.ranks for p in plan(tmp_path, text + "ranks = [2, 4]\n").points] == [2, 4]
 
@@ -41,12 +45,19 @@ def test_a_collective_gets_the_default_ranks_and_can_state_its_own(tmp_path: Pat
         (HEAD + '[[probe]]\nname = "memory.copy"\ncolour = 1\n', "unknown key 'colour'"),
         (HEAD + '[[probe]]\nname = "memory.copy"\naxes.bytes = { from = "1M" }\n', "no 'to'"),
         (HEAD + '[[probe]]\nname = "memory.copy"\nstop = { patience = 1 }\n', "stop"),
-        (HEAD + '[[probe]]\nname = "memory.copy"\nparams = { bytes = "12 parsecs" }\n', "12 parsecs"),
+        (
+            HEAD + '[[probe]]\nname = "memory.copy"\nparams = { bytes = "12 parsecs" }\n',
+            "12 parsecs",
+        ),
         (HEAD + '[[probe]]\nname = "memory.copy"\nparams = { bytes = [1] }\n', "no single value"),
         ("sweep = 3\n", "not a table"),
         (HEAD + '[[probe]]\nname = "memory.copy"\naxes = 3\n', "not a table"),
         (HEAD + '[[probe]]\nname = "memory.copy"\nranks = "two"\n', "ranks"),
-        (HEAD + '[[probe]]\nname = "memory.copy"\naxes.bytes = { from = 0, to = 8, times = 2 }\n', "positive"),
+        (
+            HEAD
+            + '[[probe]]\nname = "memory.copy"\naxes.bytes = { from = 0, to = 8, times = 2 }\n',
+            "positive",
+        ),
         ('[sweep]\nquestion = "?"\npasses = 0\n', "passes"),
         ("not toml [", "cannot be read"),
         (
@@ -63,14 +74,14 @@ def test_what_makes_no_sense_says_which_part(tmp_path: Path, text: str, says: st
 
 
 def test_every_sweep_that_comes_along_can_be_planned() -> None:
-    for name, path in sweepfile.available().items():
-        made = sweepfile.read(path, device="cpu", default_ranks=2, passes=1)
+    for name, path in sweep_file.available().items():
+        made = sweep_file.read(path, device="cpu", default_ranks=2, passes=1)
         assert made.points and made.question.endswith("?"), name
 
 
 def test_an_unknown_sweep_lists_the_known() -> None:
     with pytest.raises(PlanError) as caught:
-        sweepfile.find("nothing")
+        sweep_file.find("nothing")
     assert "hbm" in caught.value.hint
 
 

@@ -1,5 +1,5 @@
 import pytest
-from mi300bench.flow.training import without_node
+from mi300bench.trainers.run import without_node
 
 
 @pytest.mark.parametrize(

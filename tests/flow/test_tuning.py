@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 from mi300bench.errors import PlanError, RecordError
-from mi300bench.flow import confirming, fitting, trainers, tuning
-from mi300bench.flow.autotune import needed_points, require_basis
-from mi300bench.flow.confirming import affordable
-from mi300bench.flow.job import Job
-from mi300bench.flow.measure import Measured
-from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import search, space_of, step_point, tune, wanted_values
+from mi300bench.measurement.measure import Measured
+from mi300bench.measurement.settings import Settings
 from mi300bench.runner.session import Tally
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.record import Work, World
+from mi300bench.strategies.ddp import memory
+from mi300bench.strategies.job import Job
+from mi300bench.trainers import registry
+from mi300bench.tuning import confirm, tune
+from mi300bench.tuning.autotune import needed_points, require_basis
+from mi300bench.tuning.confirm import affordable
+from mi300bench.tuning.tune import search, space_of, step_point, tune, wanted_values
 from mi300bench.units import MIB
 
 WORLD = World(device="cpu", ranks=2, threads=1)
@@ -25,7 +27,7 @@ ALONE = World(device="cpu", ranks=1, threads=2)
 
 @pytest.fixture
 def job() -> Job:
-    return Job(trainer="zaya1", config=trainers.preset_config("zaya1", "tiny"), world=WORLD)
+    return Job(trainer="zaya1", config=registry.preset_config("zaya1", "tiny"), world=WORLD)
 
 
 @pytest.fixture
@@ -45,7 +47,13 @@ def timeline(make_record, job: Job):
             "expert_load": (1.5, 2.5),
         }
         params = job.params(layout, **keys)
-        return make_record("zaya1.backward", params=params, world=layout.world, series=series, id=f"t{layout}{keys}")
+        return make_record(
+            "zaya1.backward",
+            params=params,
+            world=layout.world,
+            series=series,
+            id=f"t{layout}{keys}",
+        )
 
     return make
 
@@ -62,9 +70,20 @@ def records(make_record, job: Job, timeline):
         )
         for s in (8, 2**16, 2**20, 2**24, 2**26)
     ]
-    parts = {"compute_alone_s": (1.0,), "collective_alone_s": (1.5,), "compute_beside_s": (1.1,), "both_s": (1.6,)}
+    parts = {
+        "compute_alone_s": (1.0,),
+        "collective_alone_s": (1.5,),
+        "compute_beside_s": (1.1,),
+        "both_s": (1.6,),
+    }
     found.append(
-        make_record("overlap", params={"bytes": MIB, "inflight": 2}, ranks=2, series=parts, work=Work(message_bytes=2 * MIB))
+        make_record(
+            "overlap",
+            params={"bytes": MIB, "inflight": 2},
+            ranks=2,
+            series=parts,
+            work=Work(message_bytes=2 * MIB),
+        )
     )
     return [*found, timeline()]
 
@@ -75,24 +94,36 @@ def test_a_choice_names_the_records_it_rests_on(job: Job, records) -> None:
     assert set(choice.evidence) == {record.id for record in records}
     assert tuned.config.confirmed is None
     assert tuned.config.config["ddp"]["bucket_cap_mb"] == choice.value
-    assert trainers.from_tables("zaya1", tuned.config.config) is not None
+    assert registry.from_tables("zaya1", tuned.config.config) is not None
 
 
-def test_a_measured_change_is_weighed_and_an_unmeasured_one_is_said(job: Job, records, timeline) -> None:
+def test_a_measured_change_is_weighed_and_an_unmeasured_one_is_said(
+    job: Job, records, timeline
+) -> None:
     faster = timeline(stretch=0.5, **{"compute.experts": "loop"})
     tuned = tune(job, [*records, faster], Settings(), confirm_by_runs=False)
     choice = tuned.config.choices["compute.experts"]
-    assert choice.value == "loop" and faster.id in choice.evidence and tuned.config.config["compute"]["experts"] == "loop"
+    assert (
+        choice.value == "loop"
+        and faster.id in choice.evidence
+        and tuned.config.config["compute"]["experts"] == "loop"
+    )
     assert choice.alternatives[0].value == "loop" and len(choice.alternatives) == 2
     assert any("compute.experts=padded was not measured" in note for note in tuned.notes)
     assert any("2.0 times an even share" in doubt for doubt in choice.doubts)
 
 
-def test_ranks_and_threads_are_chosen_with_the_micro_batch_at_the_same_global_batch(job: Job, records, timeline) -> None:
+def test_ranks_and_threads_are_chosen_with_the_micro_batch_at_the_same_global_batch(
+    job: Job, records, timeline
+) -> None:
     free = replace(job, may_regroup=True)
-    assert {layout.micro_batch * layout.accumulate * layout.world.ranks for layout in free.layouts()} == {8}
+    assert {
+        layout.micro_batch * layout.accumulate * layout.world.ranks for layout in free.layouts()
+    } == {8}
     elsewhere = next(layout for layout in free.layouts() if layout.world.ranks == 1)
-    tuned = tune(free, [*records, timeline(elsewhere, stretch=0.5)], Settings(), confirm_by_runs=False)
+    tuned = tune(
+        free, [*records, timeline(elsewhere, stretch=0.5)], Settings(), confirm_by_runs=False
+    )
     assert tuned.config.config["launch"] == {"ranks": 1, "threads": elsewhere.world.threads}
     assert tuned.config.config["data"]["micro_batch"] == 8 and tuned.config.ranks == 1
     assert tuned.config.choices["launch.ranks"].evidence
@@ -100,11 +131,19 @@ def test_ranks_and_threads_are_chosen_with_the_micro_batch_at_the_same_global_ba
     assert tuned.config.config["ddp"]["bucket_cap_mb"] == "default"
 
 
-def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(job: Job, records, timeline) -> None:
+def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(
+    job: Job, records, timeline
+) -> None:
     small = next(layout for layout in job.layouts() if layout.micro_batch == 1)
-    found = [*records, timeline(small, stretch=0.5), timeline(**{"compute.recompute": "block"}, stretch=1.2)]
-    need = trainers.module("zaya1", "memory").need
-    limits = [need(job.with_keys({"data.micro_batch": size}), ranks=2).peak_bytes for size in (1, 4)]
+    found = [
+        *records,
+        timeline(small, stretch=0.5),
+        timeline(**{"compute.recompute": "block"}, stretch=1.2),
+    ]
+    need = registry.module("zaya1", "memory").need
+    limits = [
+        need(job.with_keys({"data.micro_batch": size}), ranks=2).peak_bytes for size in (1, 4)
+    ]
     tight = replace(job, memory_limit=sum(limits) / 2)
     assert "block" in wanted_values(tight)["compute.recompute"]
     space = space_of(tight, found)
@@ -113,19 +152,22 @@ def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(
     assert best.changed
     with pytest.raises(PlanError) as caught:
         search(space_of(replace(job, memory_limit=1e6), found))
-    assert "no candidate fits into 976.6 KiB" in str(caught.value) and "--memory-limit" in caught.value.hint
+    assert (
+        "no candidate fits into 976.6 KiB" in str(caught.value)
+        and "--memory-limit" in caught.value.hint
+    )
 
 
 def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fits(
     monkeypatch, job: Job, records, timeline, make_record
 ) -> None:
-    from mi300bench.flow.measure import Measured
+    from mi300bench.measurement.measure import Measured
     from mi300bench.runner.session import Tally
 
     small = next(layout for layout in job.layouts() if layout.micro_batch == 1)
     chunk = timeline(stretch=0.5, **{"compute.loss_chunk": 256})
     found = [*records, timeline(small, stretch=0.6), chunk]
-    need = trainers.module("zaya1", "memory").need
+    need = registry.module("zaya1", "memory").need
     default_need = need(job.config, ranks=2, load=2.0).peak_bytes
     limit = 1.3 * default_need
     measured: list[dict] = []
@@ -134,38 +176,79 @@ def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fi
         (point,) = plan.points
         measured.append(dict(point.params))
         held = 2 * limit if point.params.get("compute.loss_chunk") else 0.9 * limit
-        series = {"peak_bytes": (default_need,), "held_before_bytes": (0.0,), "held_bytes": (held,), "expert_load": (2.0,)}
-        record = make_record("zaya1.memory", params=dict(point.params), world=point.world, series=series, point=point.key)
+        series = {
+            "peak_bytes": (default_need,),
+            "held_before_bytes": (0.0,),
+            "held_bytes": (held,),
+            "expert_load": (2.0,),
+        }
+        record = make_record(
+            "zaya1.memory",
+            params=dict(point.params),
+            world=point.world,
+            series=series,
+            point=point.key,
+        )
         return Measured(run="r", path=Path("r"), records=(record,), tally=Tally())
 
     monkeypatch.setattr(tuning, "measure", scripted)
     tight = replace(job, memory_limit=limit)
-    own = {"peak_bytes": (default_need,), "held_before_bytes": (0.0,), "held_bytes": (default_need,), "expert_load": (2.0,)}
-    found.append(make_record("zaya1.memory", params=job.step_params({}), world=WORLD, series=own, id="default's"))
+    own = {
+        "peak_bytes": (default_need,),
+        "held_before_bytes": (0.0,),
+        "held_bytes": (default_need,),
+        "expert_load": (2.0,),
+    }
+    found.append(
+        make_record(
+            "zaya1.memory", params=job.step_params({}), world=WORLD, series=own, id="default's"
+        )
+    )
     space = space_of(tight, found)
     ranked, best = search(space)
     assert "loss_chunk" in best.changed and space.memory.is_near(best)
-    space, ranked, best, taken = tuning.prove_memory(tight, space, ranked, best, Settings())
+    space, ranked, best, taken = tune.prove_memory(tight, space, ranked, best, Settings())
     assert measured and measured[0]["compute.loss_chunk"] == 256 and len(taken) == len(measured)
     assert best.label in space.memory.proven and "loss_chunk" not in best.changed
 
 
 def test_the_memory_of_a_process_corrects_the_model(make_record, job: Job, records) -> None:
-    need = trainers.module("zaya1", "memory").need(job.config, ranks=2, load=2.0).peak_bytes
-    series = {"peak_bytes": (need,), "held_before_bytes": (1e8,), "held_bytes": (1e8 + 1.5 * need,), "expert_load": (2.0,)}
+    need = registry.module("zaya1", "memory").need(job.config, ranks=2, load=2.0).peak_bytes
+    series = {
+        "peak_bytes": (need,),
+        "held_before_bytes": (1e8,),
+        "held_bytes": (1e8 + 1.5 * need,),
+        "expert_load": (2.0,),
+    }
     record = make_record("zaya1.memory", params=job.step_params({}), world=WORLD, series=series)
     space = space_of(job, [*records, record])
-    assert space.memory.overhead == pytest.approx(1.5) and space.memory.held(space.default) == pytest.approx(
-        1e8 + fitting.MARGIN * 1.5 * need
-    )
+    assert space.memory.overhead == pytest.approx(1.5) and space.memory.held(
+        space.default
+    ) == pytest.approx(1e8 + memory.MARGIN * 1.5 * need)
     assert not space.memory.doubts() and space_of(job, records).memory.doubts()
 
 
 def test_the_memory_of_another_config_corrects_nothing(make_record, job: Job, records) -> None:
-    series = {"peak_bytes": (1.0,), "held_before_bytes": (0.0,), "held_bytes": (9.0,), "expert_load": (2.0,)}
-    others = [{"preset": "zaya1-8b"}, {"data.micro_batch": 1}, {"data.accumulate": 8}, {"compute.loss_chunk": 256}]
+    series = {
+        "peak_bytes": (1.0,),
+        "held_before_bytes": (0.0,),
+        "held_bytes": (9.0,),
+        "expert_load": (2.0,),
+    }
+    others = [
+        {"preset": "zaya1-8b"},
+        {"data.micro_batch": 1},
+        {"data.accumulate": 8},
+        {"compute.loss_chunk": 256},
+    ]
     found = [
-        make_record("zaya1.memory", params=job.step_params({}) | other, world=WORLD, series=series, id=str(number))
+        make_record(
+            "zaya1.memory",
+            params=job.step_params({}) | other,
+            world=WORLD,
+            series=series,
+            id=str(number),
+        )
         for number, other in enumerate(others)
     ]
     assert space_of(job, [*records, *found]).memory.doubts()
@@ -174,7 +257,11 @@ def test_the_memory_of_another_config_corrects_nothing(make_record, job: Job, re
 def test_points_of_whole_steps_keep_the_accumulation(job: Job) -> None:
     config = job.with_keys({"data.accumulate": 4})
     params = replace(job, config=config).step_params({"launch.ranks": 2, "compute.loss_chunk": 256})
-    assert params["data.accumulate"] == 4 and params["compute.loss_chunk"] == 256 and "launch.ranks" not in params
+    assert (
+        params["data.accumulate"] == 4
+        and params["compute.loss_chunk"] == 256
+        and "launch.ranks" not in params
+    )
 
 
 def test_only_the_knobs_that_were_asked_for_are_weighed(job: Job, records) -> None:
@@ -192,7 +279,9 @@ def test_only_the_knobs_that_were_asked_for_are_weighed(job: Job, records) -> No
         ("zaya1.backward", "autotune"),
     ],
 )
-def test_a_store_without_a_curve_says_which_command_measures_it(job: Job, records, missing: str, command: str) -> None:
+def test_a_store_without_a_curve_says_which_command_measures_it(
+    job: Job, records, missing: str, command: str
+) -> None:
     with pytest.raises(RecordError) as caught:
         tune(job, [r for r in records if r.probe != missing], Settings(), confirm_by_runs=False)
     assert command in caught.value.hint
@@ -215,14 +304,19 @@ def test_one_rank_has_no_buckets_and_all_other_knobs(job: Job, timeline) -> None
     assert not [point for point in needed_points(alone) if point.probe.startswith("collective")]
     found = [timeline(alone.layout), timeline(alone.layout, **{"compute.experts": "loop"})]
     tuned = tune(alone, found, Settings(), confirm_by_runs=False)
-    assert "ddp.bucket_cap_mb" not in tuned.config.choices and "compute.experts" in tuned.config.choices
+    assert (
+        "ddp.bucket_cap_mb" not in tuned.config.choices
+        and "compute.experts" in tuned.config.choices
+    )
 
 
-def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(monkeypatch, job: Job, make_record) -> None:
-    from mi300bench.flow.measure import Measured
+def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(
+    monkeypatch, job: Job, make_record
+) -> None:
+    from mi300bench.measurement.measure import Measured
     from mi300bench.runner.session import Tally
-    from mi300bench.tune.search import Side
-    from mi300bench.tune.space import Candidate, Option
+    from mi300bench.schema.candidate import Candidate, Option
+    from mi300bench.tuning.search import Side
 
     runs = []
     seconds = {0: [1.25, 1.11, 1.13, 1.12, 1.11, 1.12], 1: [1.0, 0.97, 1.0, 0.99, 1.0, 0.98]}
@@ -242,12 +336,20 @@ def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(mo
 
     monkeypatch.setattr(confirming, "measure", scripted)
     knob = Candidate(options={"experts": Option()})
-    wanted = [Side(candidate=knob), Side(candidate=knob.with_option("experts", Option(keys={"compute.experts": "loop"})))]
+    wanted = [
+        Side(candidate=knob),
+        Side(candidate=knob.with_option("experts", Option(keys={"compute.experts": "loop"}))),
+    ]
     said: list[str] = []
 
-    def confirm(settings: Settings) -> confirming.Confirmation:
-        return confirming.confirm(
-            job.trainer, wanted, lambda one, stop: step_point(job, one, stop), rounds=3, step_s=1.0, settings=settings
+    def confirm(settings: Settings) -> confirm.Confirmation:
+        return confirm.confirm(
+            job.trainer,
+            wanted,
+            lambda one, stop: step_point(job, one, stop),
+            rounds=3,
+            step_s=1.0,
+            settings=settings,
         )
 
     found = confirm(Settings(say=said.append))
@@ -266,7 +368,7 @@ def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
         return Settings()
 
     sides, stop = affordable(left(1000.0), 1.0, sides=3, rounds=3)
-    assert sides == 3 and stop.max_seconds == confirming.MOST_SAMPLING_S
+    assert sides == 3 and stop.max_seconds == confirm.MOST_SAMPLING_S
     sides, stop = affordable(left(90.0), 1.0, sides=3, rounds=3)
     assert sides == 2 and stop.max_seconds == pytest.approx(6.0)
     assert affordable(left(1.0), 1.0, sides=3, rounds=3)[0] == 2
@@ -289,7 +391,9 @@ def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> N
 def test_a_budget_that_is_too_short_says_which_one_is_enough(make_record, tmp_path: Path) -> None:
     """Nine points are what every choice rests on; three of them came out in 10 s, of which measuring may take 0.45."""
     records = tuple(make_record(id=f"r{i}") for i in range(3))
-    measured = Measured(run="r", path=tmp_path / "r.jsonl", records=records, tally=Tally(ok=3, left_out=6))
+    measured = Measured(
+        run="r", path=tmp_path / "r.jsonl", records=records, tally=Tally(ok=3, left_out=6)
+    )
     with pytest.raises(PlanError, match="6 of 9 are left") as caught:
         require_basis(measured, 9, seconds=10.0, budget_s=22.0)
     assert "--budget 80s" in caught.value.hint and "r.jsonl" in caught.value.hint

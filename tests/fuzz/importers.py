@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from mi300bench.importers.formats import FORMATS
+from mi300bench.ingest.formats import FORMATS
 
 SAMPLES = Path(__file__).parents[1] / "importers" / "samples"
 TOKENS = (
@@ -29,8 +29,16 @@ LARGEST = 1500
 
 def damaged(draw: random.Random, text: str) -> str:
     """Return a damaged part of a text."""
-    start = draw.randrange(max(1, len(text) - LARGEST)) if len(text) > LARGEST and draw.random() < 0.7 else 0
-    part = text[start : start + LARGEST] if draw.random() < 0.5 else text[:300] + text[start : start + LARGEST - 300]
+    start = (
+        draw.randrange(max(1, len(text) - LARGEST))
+        if len(text) > LARGEST and draw.random() < 0.7
+        else 0
+    )
+    part = (
+        text[start : start + LARGEST]
+        if draw.random() < 0.5
+        else text[:300] + text[start : start + LARGEST - 300]
+    )
     for _ in range(draw.randint(1, 6)):
         if not part:
             break
@@ -43,7 +51,11 @@ def damaged(draw: random.Random, text: str) -> str:
         elif what == 2:
             part = part[:at] + part[at : at + length] * 2 + part[at + length :]
         elif what == 3:
-            part = part[:at] + chr(draw.randrange(0x110000 if draw.random() < 0.2 else 128)) + part[at + 1 :]
+            part = (
+                part[:at]
+                + chr(draw.randrange(0x110000 if draw.random() < 0.2 else 128))
+                + part[at + 1 :]
+            )
         elif what == 4:
             part = part[:at]
         else:
@@ -76,7 +88,9 @@ def fuzz(kind: str, texts: list[str], inputs: int, seed: int) -> float:
         finally:
             signal.alarm(0)
         slowest = max(slowest, time.perf_counter() - begin)
-        bad = [row for row in reading.rows if not row.no_speed and not all(s > 0 for s in row.seconds)]
+        bad = [
+            row for row in reading.rows if not row.no_speed and not all(s > 0 for s in row.seconds)
+        ]
         assert not bad, (kind, count, bad[0])
     return slowest
 

@@ -14,14 +14,29 @@ def test_a_peak_is_units_times_operations_times_clock() -> None:
         clock = device.facts["clock"].value
         for fact in device.facts.values():
             if fact.formula is not None:
-                assert fact.value == pytest.approx(fact.formula["units"] * fact.formula["operations"] * clock, rel=1e-2)
+                assert fact.value == pytest.approx(
+                    fact.formula["units"] * fact.formula["operations"] * clock, rel=1e-2
+                )
                 checked += 1
     assert checked >= 20
 
 
 def test_the_tables_have_the_devices_and_a_link_is_its_lanes() -> None:
-    assert {d.key for d in device_table()} >= {"mi300x", "mi325x", "mi350x", "mi355x", "h100", "h200", "b200"}
-    for key, lanes, rate in (("mi300x", 7, 64e9), ("mi325x", 7, 64e9), ("mi350x", 7, 76.5e9), ("mi355x", 7, 76.5e9)):
+    assert {d.key for d in device_table()} >= {
+        "mi300x",
+        "mi325x",
+        "mi350x",
+        "mi355x",
+        "h100",
+        "h200",
+        "b200",
+    }
+    for key, lanes, rate in (
+        ("mi300x", 7, 64e9),
+        ("mi325x", 7, 64e9),
+        ("mi350x", 7, 76.5e9),
+        ("mi355x", 7, 76.5e9),
+    ):
         device = next(d for d in device_table() if d.key == key)
         assert device.facts["link_bandwidth"].value == lanes * rate
 
@@ -37,7 +52,9 @@ def test_the_tables_have_the_devices_and_a_link_is_its_lanes() -> None:
         ("NVIDIA B200", "sm_100", 148, "b200"),
     ],
 )
-def test_a_device_is_found_by_name_or_by_architecture(name: str, arch: str, units: int, key: str) -> None:
+def test_a_device_is_found_by_name_or_by_architecture(
+    name: str, arch: str, units: int, key: str
+) -> None:
     found = find_device(name, arch=arch, compute_units=units)
     assert found is not None and found.key == key
 
@@ -53,12 +70,20 @@ def test_a_device_is_found_by_name_or_by_architecture(name: str, arch: str, unit
         ("AMD EPYC", "x86_64 AVX512", 2),
     ],
 )
-def test_an_unknown_device_has_no_peak_and_no_neighbours_peak(name: str, arch: str, units: int) -> None:
+def test_an_unknown_device_has_no_peak_and_no_neighbours_peak(
+    name: str, arch: str, units: int
+) -> None:
     assert find_device(name, arch=arch, compute_units=units) is None
     assert peak_fraction(1.0, None) is None
 
 
-@pytest.mark.parametrize(("memory", "key"), [(206_141_652_992, "mi300x"), (274_743_689_216, "mi325x")])
-def test_where_the_driver_names_nothing_the_memory_tells_two_chips_of_one_architecture_apart(memory: int, key: str) -> None:
-    found = find_device("AMD Radeon Graphics", arch="gfx942:sramecc+:xnack-", compute_units=304, memory_bytes=memory)
+@pytest.mark.parametrize(
+    ("memory", "key"), [(206_141_652_992, "mi300x"), (274_743_689_216, "mi325x")]
+)
+def test_where_the_driver_names_nothing_the_memory_tells_two_chips_of_one_architecture_apart(
+    memory: int, key: str
+) -> None:
+    found = find_device(
+        "AMD Radeon Graphics", arch="gfx942:sramecc+:xnack-", compute_units=304, memory_bytes=memory
+    )
     assert found is not None and found.key == key

@@ -62,7 +62,9 @@ def test_amd_smi_json_gives_gpus_and_a_split_gpu_is_a_doubt() -> None:
 
 def test_amd_smi_that_says_nothing_usable_gives_no_gpu() -> None:
     assert inventory.read_amd_smi(None) == () == inventory.read_amd_smi("error")
-    (gpu,) = inventory.read_amd_smi([{"gpu": 0, "asic": "N/A", "partition": {"compute_partition": "N/A"}}, "noise"])
+    (gpu,) = inventory.read_amd_smi(
+        [{"gpu": 0, "asic": "N/A", "partition": {"compute_partition": "N/A"}}, "noise"]
+    )
     assert gpu["name"] == "" and inventory._doubts("0", "", 0.0, 4, 2**40, [gpu]) == ()
 
 

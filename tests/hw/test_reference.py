@@ -19,7 +19,11 @@ def test_every_row_has_a_known_device_a_source_a_method_and_stays_under_the_devi
 
 def test_the_answer_is_the_published_range_for_the_same_conditions() -> None:
     found = normal("mi300x", "collective.all_reduce", 310e9, ranks=8, size=4 * 2**30)
-    assert found is not None and (found.low, found.high) == (304e9, 314e9) and found.said.startswith("within")
+    assert (
+        found is not None
+        and (found.low, found.high) == (304e9, 314e9)
+        and found.said.startswith("within")
+    )
     pair = normal("mi300x", "collective.all_reduce", 20e9, ranks=2, size=4 * 2**30)
     assert pair is not None and pair.said.startswith("below") and "47.7 GB/s" in pair.said
     product = normal("mi300x", "gemm", 640e12, dtype="bfloat16", flop=2 * 8192.0**3)
@@ -34,7 +38,11 @@ def test_the_answer_is_the_published_range_for_the_same_conditions() -> None:
         ("mi300x", "collective.all_reduce", {"ranks": 4, "size": 2**32}),  # nobody published four
         ("mi300x", "collective.all_reduce", {"ranks": 8, "size": 2**20}),  # nor a small message
         ("mi300x", "gemm", {"dtype": "float32", "flop": 1e12}),
-        ("mi300x", "gemm", {"dtype": "bfloat16", "flop": 1e9}),  # a small product has a rate of its own
+        (
+            "mi300x",
+            "gemm",
+            {"dtype": "bfloat16", "flop": 1e9},
+        ),  # a small product has a rate of its own
         ("a cpu", "memory.copy", {}),
     ],
 )

@@ -17,7 +17,10 @@ def near(draw: random.Random, value: float) -> float:
 
 
 def transfer(draw: random.Random) -> dict[str, Figure]:
-    op, ranks = draw.choice(("all_reduce", "all_gather", "reduce_scatter", "all_to_all")), draw.choice((2, 4, 8, 16))
+    op, ranks = (
+        draw.choice(("all_reduce", "all_gather", "reduce_scatter", "all_to_all")),
+        draw.choice((2, 4, 8, 16)),
+    )
     size = float(2 ** draw.randint(16, 33))
     bus = draw.uniform(0.2, 0.9) * 336e9
     factor = busbw_factor(op, ranks)
@@ -39,7 +42,12 @@ def product(draw: random.Random) -> dict[str, Figure]:
 
 def bandwidth(draw: random.Random) -> dict[str, Figure]:
     rate, size = draw.uniform(0.7, 0.85) * 5.3e12, float(2 ** draw.randint(28, 34))
-    return {"device": "mi300x", "bytes": size, "seconds": near(draw, size / rate), "bandwidth": near(draw, rate)}
+    return {
+        "device": "mi300x",
+        "bytes": size,
+        "seconds": near(draw, size / rate),
+        "bandwidth": near(draw, rate),
+    }
 
 
 def throughput(draw: random.Random) -> dict[str, Figure]:
@@ -108,5 +116,9 @@ def test_bits_for_bytes_and_busbw_for_algbw_are_found_and_named() -> None:
         findings = judge([Claim(id="row", kind="transfer", subject="", figures=swapped)])
         assert any(f.verdict is Verdict.WRONG for f in findings), figures
         bits = figures | {name: float(figures[name]) * 8 for name in ("algbw", "busbw")}  # type: ignore[arg-type]
-        found = [f for f in judge([Claim(id="row", kind="transfer", subject="", figures=bits)]) if f.verdict is Verdict.WRONG]
+        found = [
+            f
+            for f in judge([Claim(id="row", kind="transfer", subject="", figures=bits)])
+            if f.verdict is Verdict.WRONG
+        ]
         assert found and any("bits" in f.cause for f in found)

@@ -15,12 +15,12 @@ import threading
 from pathlib import Path
 
 from mi300bench import stats
-from mi300bench.fit.comparison import compare
-from mi300bench.fit.medians import Side
-from mi300bench.fit.sides import side_of
-from mi300bench.flow import plans
-from mi300bench.flow.measure import measure
-from mi300bench.flow.settings import Settings
+from mi300bench.comparison.medians import Side
+from mi300bench.comparison.points import compare
+from mi300bench.comparison.sides import side_of
+from mi300bench.measurement import plans
+from mi300bench.measurement.measure import measure
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import World
 from mi300bench.stats import Verdict
@@ -29,8 +29,12 @@ from tests.peers.slowed import Group, calibrated, group
 from tests.runner.kills import worker_of
 
 ALONE = World(device="cpu", ranks=1, threads=1)
-QUICK = Stop(relative_ci=0.02, min_samples=7, max_seconds=0.1, warmup_seconds=0.02, min_warmup_calls=1)
-LONG = Stop(relative_ci=0.01, min_samples=5, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=1)
+QUICK = Stop(
+    relative_ci=0.02, min_samples=7, max_seconds=0.1, warmup_seconds=0.02, min_warmup_calls=1
+)
+LONG = Stop(
+    relative_ci=0.01, min_samples=5, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=1
+)
 PLANTED = 1.05
 
 
@@ -52,7 +56,9 @@ def with_one_slowed(points: list[Point], store: Path, place: int, share: float) 
             taken = new.read_bytes().count(b'"probe"') if new else -1
             wanted = taken >= 0 and taken % len(points) == place
             worker = worker_of(os.getpid()) if wanted else None
-            if worker is not None and worker not in added:  # each pass has its own; what watches it must not take of its share
+            if (
+                worker is not None and worker not in added
+            ):  # each pass has its own; what watches it must not take of its share
                 added.add(worker)
                 own.add(worker)
             if wanted != is_held:
@@ -71,7 +77,9 @@ def with_one_slowed(points: list[Point], store: Path, place: int, share: float) 
 
 def typical(point: Point, store: Path) -> float:
     """Return the median seconds of a point in one fresh process."""
-    (record,) = measure(plans.plan("quota", [point], passes=1), Settings(store=store, node="here", passes=1)).records
+    (record,) = measure(
+        plans.plan("quota", [point], passes=1), Settings(store=store, node="here", passes=1)
+    ).records
     return stats.seconds_per_call(record)
 
 
@@ -97,10 +105,16 @@ def main() -> int:
         rows = compare(side(small, store), side(small, store))
         alarms = [row for row in rows if row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
         same = sum(row.verdict is Verdict.SAME for row in rows)
-        print(f"the same machine twice: {len(alarms)} of {len(rows)} points called changed, {same} the same", flush=True)
+        print(
+            f"the same machine twice: {len(alarms)} of {len(rows)} points called changed, {same} the same",
+            flush=True,
+        )
         large = products(8, draw, flop=1.6e10, stop=LONG)
         share, error = calibrated(PLANTED, lambda: typical(large[0], store))
-        print(f"a share of {share:.3f} of a core makes a product take {PLANTED} of its time (error {error:.3f})", flush=True)
+        print(
+            f"a share of {share:.3f} of a core makes a product take {PLANTED} of its time (error {error:.3f})",
+            flush=True,
+        )
         base, found = side(large, store), 0
         for trial in range(options.trials):
             place = draw.randrange(len(large))
@@ -112,7 +126,10 @@ def main() -> int:
             row = next(row for row in rows if row.key == slow)
             said = f"{row.ratio.mid:.3f} ({row.ratio.low:.3f} to {row.ratio.high:.3f})"
             others = sum(r.verdict is Verdict.SLOWER for r in rows if r.key != slow)
-            print(f"trial {trial}: planted point {said}, {'found' if hit else 'missed'}; {others} others called slower", flush=True)
+            print(
+                f"trial {trial}: planted point {said}, {'found' if hit else 'missed'}; {others} others called slower",
+                flush=True,
+            )
     print(f"{found} of {options.trials} planted points were found and stand first")
     return int(len(alarms) > 0.05 * options.points or found < 0.9 * options.trials)
 

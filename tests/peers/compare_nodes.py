@@ -16,11 +16,11 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from mi300bench.fit.outliers import odd_ones
-from mi300bench.fit.sides import dated_changes, side_of, split
-from mi300bench.flow import plans
-from mi300bench.flow.measure import measure
-from mi300bench.flow.settings import Settings
+from mi300bench.comparison.outliers import odd_ones
+from mi300bench.comparison.sides import dated_changes, side_of, split
+from mi300bench.measurement import plans
+from mi300bench.measurement.measure import measure
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.record import Measurement
 
 from tests.peers.compare_alarms import LONG, products, typical
@@ -36,20 +36,31 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     draw = random.Random(options.seed)
-    planted, points = draw.randrange(NODES), products(6, draw, flop=1.6e10, stop=replace(LONG, max_seconds=0.6))
+    planted, points = (
+        draw.randrange(NODES),
+        products(6, draw, flop=1.6e10, stop=replace(LONG, max_seconds=0.6)),
+    )
     records: list[Measurement] = []
     with tempfile.TemporaryDirectory() as name:
         share, error = calibrated(SLOWER, lambda: typical(points[0], Path(name) / "quota"))
         said = f"a product takes {SLOWER} of its time there (error {error:.3f})"
-        print(f"node n{planted} has {share:.3f} of a core from week {SLOW_FROM} on: {said}", flush=True)
+        print(
+            f"node n{planted} has {share:.3f} of a core from week {SLOW_FROM} on: {said}",
+            flush=True,
+        )
         for week in range(options.weeks):
             for node in draw.sample(range(NODES), NODES):
                 is_slow = node == planted and week >= SLOW_FROM
                 with quota(share) if is_slow else contextlib.nullcontext():
                     plan = plans.plan("weekly", points, passes=1)
-                    taken = measure(plan, Settings(store=Path(name), node=f"n{node}", passes=1)).records
+                    taken = measure(
+                        plan, Settings(store=Path(name), node=f"n{node}", passes=1)
+                    ).records
                 day = date(2026, 10, 5) + timedelta(weeks=week)
-                records += [replace(r, run=f"{day}-n{node}", started_at=f"{day}T00:00:00+00:00") for r in taken]
+                records += [
+                    replace(r, run=f"{day}-n{node}", started_at=f"{day}T00:00:00+00:00")
+                    for r in taken
+                ]
     sides = {node: side_of(own) for node, own in split(records, "node").items()}
     odd = [row for row in odd_ones(sides) if row.is_odd]
     changes = [change for change in dated_changes(split(records, "node")) if change.ratio.mid > 1]
@@ -58,7 +69,9 @@ def main() -> int:
     for change in changes:
         print(change.said)
     expected = str(date(2026, 10, 5) + timedelta(weeks=SLOW_FROM))
-    is_found = [row.name for row in odd] == [f"n{planted}"] and [(c.name, c.since) for c in changes] == [(f"n{planted}", expected)]
+    is_found = [row.name for row in odd] == [f"n{planted}"] and [
+        (c.name, c.since) for c in changes
+    ] == [(f"n{planted}", expected)]
     print("found and dated" if is_found else f"expected n{planted} since {expected}")
     return int(not is_found)
 

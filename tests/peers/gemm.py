@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import torch
 from mi300bench import stats
 from mi300bench.device.open import open_torch_device
-from mi300bench.flow.world import cores
+from mi300bench.measurement.local_topology import cores
 from mi300bench.probes.gemm import Gemm
 from mi300bench.runner.group import Solo
 from mi300bench.runner.timing import measure
@@ -28,7 +28,11 @@ def shapes() -> list[tuple[int, int, int, str, str]]:
     draw = random.Random(SEED)
     sizes = [2**k + draw.choice((0, 0, 16)) for k in range(6, 12)]
     return [
-        (*(draw.choice(sizes) for _ in range(3)), draw.choice(("nn", "nt", "tn")), draw.choice(("float32", "bfloat16")))
+        (
+            *(draw.choice(sizes) for _ in range(3)),
+            draw.choice(("nn", "nt", "tn")),
+            draw.choice(("float32", "bfloat16")),
+        )
         for _ in range(SHAPES)
     ]  # type: ignore[misc]
 
@@ -40,7 +44,15 @@ def main() -> int:
     worst = 0.0
     print("MxNxK            layout  type       Timer us    ours us   ratio")
     for m, n, k, layout, dtype in shapes():
-        params = {"m": m, "n": n, "k": k, "layout": layout, "dtype": dtype, "cache": "hot", "inputs": "normal"}
+        params = {
+            "m": m,
+            "n": n,
+            "k": k,
+            "layout": layout,
+            "dtype": dtype,
+            "cache": "hot",
+            "inputs": "normal",
+        }
         probe = Gemm(params, seat)
         probe.prepare()
         timer = Timer(
@@ -56,7 +68,9 @@ def main() -> int:
                 theirs.append(timer.blocked_autorange(min_run_time=0.6).median)
         one, other = statistics.median(ours), statistics.median(theirs)
         worst = max(worst, abs(one / other - 1))
-        print(f"{f'{m}x{n}x{k}':15}  {layout:6}  {dtype:8}  {other * 1e6:9.1f}  {one * 1e6:9.1f}  {one / other:6.3f}")
+        print(
+            f"{f'{m}x{n}x{k}':15}  {layout:6}  {dtype:8}  {other * 1e6:9.1f}  {one * 1e6:9.1f}  {one / other:6.3f}"
+        )
     print(f"largest difference {worst:.1%}")
     return 0 if worst <= LIMIT else 1
 

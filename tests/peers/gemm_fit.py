@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 from mi300bench.fit.gemm import _nearest, fit_gemm, product_of
-from mi300bench.flow.gemmstudy import STUDY_STOP, Ask, point_of, random_shapes
-from mi300bench.flow.measure import asking
-from mi300bench.flow.plans import plan
-from mi300bench.flow.settings import Settings
-from mi300bench.flow.world import world
+from mi300bench.measurement.gemm_study import STUDY_STOP, Ask, point_of, random_shapes
+from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.measure import asking
+from mi300bench.measurement.plans import plan
+from mi300bench.measurement.settings import Settings
 from mi300bench.stats import interval_of
 
 AXES = ([64, 2048], [64, 2048], [64, 2048])
@@ -26,9 +26,15 @@ def main() -> None:
     alone = world("cpu", 1)
     settings = Settings(store=Path(tempfile.mkdtemp()), say=print)
     for dtype in ("bfloat16", "float32"):
-        learn = [p for p, _ in zip(random_shapes(AXES, LAYOUTS, seed=11), range(LEARN), strict=False)]
-        judge = [p for p, _ in zip(random_shapes(AXES, LAYOUTS, seed=12), range(JUDGE), strict=False)]
-        opening = point_of(learn[0], alone, dtype=dtype, cache="cold", inputs="normal", stop=STUDY_STOP)
+        learn = [
+            p for p, _ in zip(random_shapes(AXES, LAYOUTS, seed=11), range(LEARN), strict=False)
+        ]
+        judge = [
+            p for p, _ in zip(random_shapes(AXES, LAYOUTS, seed=12), range(JUDGE), strict=False)
+        ]
+        opening = point_of(
+            learn[0], alone, dtype=dtype, cache="cold", inputs="normal", stop=STUDY_STOP
+        )
         with asking(plan("How well does the fit predict?", [opening], passes=1), settings) as run:
             ask = Ask(world=alone, dtype=dtype, cache="cold", inputs="normal", ask=run.ask)
             groups = [[ask.record(p, STUDY_STOP)] for p in learn]

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 from mi300bench.fit.gaussian import fit_process
 from mi300bench.fit.gemm import Product
-from mi300bench.flow.gemmstudy import SEARCH_STOP, STUDY_STOP, Ask, grid_of, point_of
-from mi300bench.flow.measure import asking
-from mi300bench.flow.plans import plan
-from mi300bench.flow.settings import Settings
-from mi300bench.flow.world import world
-from mi300bench.tune import shapesearch
+from mi300bench.measurement import shape_search
+from mi300bench.measurement.gemm_study import SEARCH_STOP, STUDY_STOP, Ask, grid_of, point_of
+from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.measure import asking
+from mi300bench.measurement.plans import plan
+from mi300bench.measurement.settings import Settings
 
 AXIS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 DTYPE = "bfloat16"
@@ -49,7 +49,9 @@ def with_optuna(ask: Ask, seconds: float, seed: int) -> list[tuple[Product, floa
     return tried
 
 
-def time_to(tried: list[tuple[Product, float, float]], truth: dict[Product, float], best: float) -> float | None:
+def time_to(
+    tried: list[tuple[Product, float, float]], truth: dict[Product, float], best: float
+) -> float | None:
     """Return the moment from which on the incumbent, the best seen so far, stays within 1 % of the best in truth."""
     moment, leader = None, 0.0
     for product, rate, at in tried:
@@ -72,25 +74,36 @@ def main() -> None:
         start = time.monotonic()
         seconds = {grid[index]: ask.seconds(grid[index]) for index in order}
         whole = time.monotonic() - start
-        features = shapesearch._features(grid)
+        features = shape_search._features(grid)
         logs = np.log([p.flop / seconds[p] for p in grid])
         surface, _ = fit_process(features, logs).predict(features)
         truth = {p: float(np.exp(v)) for p, v in zip(grid, surface, strict=True)}
         champion = max(truth, key=lambda p: truth[p])
         best, budget = truth[champion], SHARE * whole
-        print(f"grid of {len(grid)} shapes: {whole:.0f} s; best {shape(champion)} {best / 1e9:.0f} GFLOPS; budget {budget:.1f} s")
+        print(
+            f"grid of {len(grid)} shapes: {whole:.0f} s; best {shape(champion)} {best / 1e9:.0f} GFLOPS; budget {budget:.1f} s"
+        )
         picks = {"grid": champion}
         for seed in SEEDS:
             begin = time.monotonic()
-            found = shapesearch.search_shapes(grid, ask.seconds, seconds=budget, now=time.monotonic, seed=seed)
+            found = shape_search.search_shapes(
+                grid, ask.seconds, seconds=budget, now=time.monotonic, seed=seed
+            )
             ours = [(t.product, t.rate, t.at_s) for t in found.trace]
             spent = time.monotonic() - begin
             theirs = with_optuna(ask, budget, seed)
             their_pick = max(theirs, key=lambda row: row[1])[0]
             picks |= {f"ours {seed}": found.best, f"optuna {seed}": their_pick}
-            for who, tried, took, pick in (("ours", ours, spent, found.best), ("optuna", theirs, budget, their_pick)):
+            for who, tried, took, pick in (
+                ("ours", ours, spent, found.best),
+                ("optuna", theirs, budget, their_pick),
+            ):
                 moment = time_to(tried, truth, best)
-                said = "never" if moment is None else f"{moment:.1f} s = {moment / whole:.1%} of the grid"
+                said = (
+                    "never"
+                    if moment is None
+                    else f"{moment:.1f} s = {moment / whole:.1%} of the grid"
+                )
                 print(
                     f"seed {seed} {who:>6}: {len(tried)} tries in {took:.1f} s, within 1 % after {said}; "
                     f"pick {shape(pick)} at {truth[pick] / best:.3f} of the best by the surface"

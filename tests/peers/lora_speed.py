@@ -54,7 +54,9 @@ def theirs(kind: torch.dtype) -> Callable[[], None]:
         vocab_size=m.vocab, hidden_size=m.hidden, intermediate_size=m.ffn, num_hidden_layers=m.layers, num_attention_heads=m.heads,
         num_key_value_heads=m.kv_heads, head_dim=m.head_dim, tie_word_embeddings=False,
     )  # fmt: skip
-    lora = peft.LoraConfig(r=8, lora_alpha=16, target_modules=list(preset("bench").lora.targets), bias="none")
+    lora = peft.LoraConfig(
+        r=8, lora_alpha=16, target_modules=list(preset("bench").lora.targets), bias="none"
+    )
     wrapped = peft.get_peft_model(LlamaForCausalLM(config).to(kind), lora)
     learned = [p for p in wrapped.parameters() if p.requires_grad]
     rule = torch.optim.AdamW(learned, lr=3e-4)
@@ -106,7 +108,9 @@ def main() -> int:
             f"{precision}: ours {2048 / took['ours']:.0f} tokens/s, Hugging Face + PEFT {2048 / took['hugging face + peft']:.0f}: "
             f"ratio {ratio:.2f}; our step is {took['ours'] / floor:.2f} of its products' floor of {floor:.3f} s"
         )
-        result = result or int(precision == "float32" and (ratio < 1.0 or took["ours"] > 2.2 * floor))
+        result = result or int(
+            precision == "float32" and (ratio < 1.0 or took["ours"] > 2.2 * floor)
+        )
     return result
 
 

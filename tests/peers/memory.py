@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from mi300bench import stats
-from mi300bench.flow import plans
-from mi300bench.flow.world import cores, world
+from mi300bench.measurement import plans
+from mi300bench.measurement.local_topology import cores, world
 from mi300bench.runner.launch import ProcessWorker
 from mi300bench.schema.plan import Stop
 from mi300bench.units import MIB
@@ -25,14 +25,31 @@ PATTERNS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
 def build(folder: Path, *flags: str) -> Path:
     """Return the compiled STREAM."""
     program = folder / "stream"
-    subprocess.run(["gcc", "-O3", *flags, "-fopenmp", "-o", str(program), str(Path(__file__).with_name("stream.c"))], check=True)
+    subprocess.run(
+        [
+            "gcc",
+            "-O3",
+            *flags,
+            "-fopenmp",
+            "-o",
+            str(program),
+            str(Path(__file__).with_name("stream.c")),
+        ],
+        check=True,
+    )
     return program
 
 
 def stream(program: Path) -> dict[str, list[float]]:
     """Return the seconds of each pattern's iterations, the first one left out as the warm-up."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(cores()), "OMP_PROC_BIND": "true"}
-    answer = subprocess.run([str(program), str(ARRAY // 4), "8"], capture_output=True, text=True, check=True, env=environment)
+    answer = subprocess.run(
+        [str(program), str(ARRAY // 4), "8"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
     rows = [line.split() for line in answer.stdout.splitlines()[1:]]
     return {pattern: [float(row[row.index(pattern) + 1]) for row in rows] for pattern in PATTERNS}
 
@@ -59,11 +76,16 @@ def main() -> int:
     good = True
     print("pattern  STREAM GB/s     op GB/s  compiled GB/s  better / STREAM")
     for pattern, arrays in PATTERNS.items():
-        rate = {name: arrays * ARRAY / statistics.median(ours[pattern, name]) / 1e9 for name in ("op", "compiled")}
+        rate = {
+            name: arrays * ARRAY / statistics.median(ours[pattern, name]) / 1e9
+            for name in ("op", "compiled")
+        }
         peer = arrays * ARRAY / statistics.median(theirs[pattern]) / 1e9
         ratio = max(rate.values()) / peer
         good &= ratio >= 0.90
-        print(f"{pattern:7}  {peer:11.2f}  {rate['op']:10.2f}  {rate['compiled']:13.2f}  {ratio:15.3f}")
+        print(
+            f"{pattern:7}  {peer:11.2f}  {rate['op']:10.2f}  {rate['compiled']:13.2f}  {ratio:15.3f}"
+        )
     return 0 if good else 1
 
 

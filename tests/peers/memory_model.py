@@ -15,12 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mi300bench.flow import plans
-from mi300bench.flow.fitting import MARGIN
-from mi300bench.flow.measure import measure
-from mi300bench.flow.settings import Settings
-from mi300bench.flow.world import world
+from mi300bench.measurement import plans
+from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.measure import measure
+from mi300bench.measurement.settings import Settings
 from mi300bench.schema.plan import Stop
+from mi300bench.strategies.ddp.memory import MARGIN
 from mi300bench.units import MIB
 
 from mi300bench_training.zaya1 import memory
@@ -30,7 +30,11 @@ SEED, CONFIGURATIONS = 20_261_203, 10
 ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
 MICRO_BATCHES = (1, 2, 4, 8, 16, 32)
 # (limit in MiB, what else is set)
-LIMITS = ((2048, {}), (2048, {"compute.loss_chunk": 128, "compute.recompute": "block"}), (2048, {"precision": "bfloat16"}))
+LIMITS = (
+    (2048, {}),
+    (2048, {"compute.loss_chunk": 128, "compute.recompute": "block"}),
+    (2048, {"precision": "bfloat16"}),
+)
 
 
 def drawn() -> list[tuple[int, dict]]:
@@ -47,20 +51,30 @@ def drawn() -> list[tuple[int, dict]]:
         "model.hidden": (384, 512, 640),
         "model.expert_width": (384, 512, 768),
     }
-    return [(draw.choice((1, 2)), {key: draw.choice(values) for key, values in axes.items()}) for _ in range(CONFIGURATIONS)]
+    return [
+        (draw.choice((1, 2)), {key: draw.choice(values) for key, values in axes.items()})
+        for _ in range(CONFIGURATIONS)
+    ]
 
 
 def against_the_instrument() -> None:
     """Print predicted and seen peaks."""
-    points = [plans.point("zaya1.memory", {"preset": "small"} | keys, world("cpu", ranks), stop=ONCE) for ranks, keys in drawn()]
-    measured = measure(plans.plan("memory", points, passes=1), Settings(store=Path(tempfile.mkdtemp()), say=print))
+    points = [
+        plans.point("zaya1.memory", {"preset": "small"} | keys, world("cpu", ranks), stop=ONCE)
+        for ranks, keys in drawn()
+    ]
+    measured = measure(
+        plans.plan("memory", points, passes=1), Settings(store=Path(tempfile.mkdtemp()), say=print)
+    )
     errors = []
     for record in measured.records:
         load = statistics.mean(record.series["expert_load"])
         seen = record.series["peak_bytes"][0]
         found = memory.need(from_params(record.params), ranks=record.world.ranks, load=load)
         errors.append(found.peak_bytes / seen - 1)
-        said = " ".join(f"{k.split('.')[-1]}={v}" for k, v in record.params.items() if k != "preset")
+        said = " ".join(
+            f"{k.split('.')[-1]}={v}" for k, v in record.params.items() if k != "preset"
+        )
         print(f"{record.world.ranks} rank(s) {said}: {seen / MIB:.0f} MiB, predicted {found.peak_bytes / MIB:.0f} "
               f"({errors[-1]:+.1%}, {found.moment})", flush=True)  # fmt: skip
     print(f"largest error of {len(errors)}: {max(map(abs, errors)):.1%}")
@@ -73,7 +87,9 @@ def child(limit_bytes: int, keys: dict) -> None:
     from mi300bench_training.zaya1 import measure as probes
 
     device = open_torch_device("cpu", threads=2)
-    probe = probes.Step({"preset": "small", "data.seq_len": 128} | keys, Place(rank=0, ranks=1, device=device))
+    probe = probes.Step(
+        {"preset": "small", "data.seq_len": 128} | keys, Place(rank=0, ranks=1, device=device)
+    )
     from mi300bench_training.zaya1 import data
 
     probe.corpus = data.load(probe.config)
@@ -88,17 +104,27 @@ def held_over_tensors(keys: dict) -> float:
     """Return what a fresh process of a config holds over its tensors, measured as the tuner does."""
     params = {"preset": "small", "data.seq_len": 128, "data.micro_batch": 4} | keys
     point = plans.point("zaya1.memory", params, world("cpu", 1), stop=ONCE)
-    (record,) = measure(plans.plan("memory", [point], passes=1), Settings(store=Path(tempfile.mkdtemp()), say=print)).records
-    return (record.series["held_bytes"][0] - record.series["held_before_bytes"][0]) / record.series["peak_bytes"][0]
+    (record,) = measure(
+        plans.plan("memory", [point], passes=1), Settings(store=Path(tempfile.mkdtemp()), say=print)
+    ).records
+    return (record.series["held_bytes"][0] - record.series["held_before_bytes"][0]) / record.series[
+        "peak_bytes"
+    ][0]
 
 
 def allowed(limit_bytes: float, keys: dict, factor: float) -> int:
     """Return the largest micro-batch that the tuner proposes: by the model, then measured, until one was seen to fit."""
     base = {"preset": "small", "data.seq_len": 128}
-    needs = {s: memory.need(from_params(base | {"data.micro_batch": s} | keys), ranks=1).peak_bytes for s in MICRO_BATCHES}
+    needs = {
+        s: memory.need(from_params(base | {"data.micro_batch": s} | keys), ranks=1).peak_bytes
+        for s in MICRO_BATCHES
+    }
     for size in reversed(MICRO_BATCHES):
         may_fit = MARGIN * factor * needs[size] <= limit_bytes
-        if may_fit and held_over_tensors({"data.micro_batch": size} | keys) * needs[size] <= limit_bytes:
+        if (
+            may_fit
+            and held_over_tensors({"data.micro_batch": size} | keys) * needs[size] <= limit_bytes
+        ):
             return size
     return 0
 
@@ -111,11 +137,20 @@ def largest() -> None:
         proposed, ran = allowed(limit_mib * MIB, keys, factor), 0
         for size in MICRO_BATCHES:
             code = f"from tests.peers.memory_model import child; child({limit_mib * MIB}, {keys | {'data.micro_batch': size}!r})"
-            answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+            answer = subprocess.run(
+                [sys.executable, "-c", code],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+            )
             if answer.returncode != 0:
                 break
             ran = size
-        print(f"limit {limit_mib} MiB {keys}: proposed micro-batch {proposed}, largest that ran {ran}", flush=True)
+        print(
+            f"limit {limit_mib} MiB {keys}: proposed micro-batch {proposed}, largest that ran {ran}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

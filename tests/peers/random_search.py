@@ -14,15 +14,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from mi300bench.flow import trainers
-from mi300bench.flow.autotune import probing, stages
-from mi300bench.flow.confirming import STEP_STOP, confirmation, seconds_by_round
-from mi300bench.flow.job import Job
-from mi300bench.flow.measure import measure
-from mi300bench.flow.settings import Settings
-from mi300bench.flow.tuning import Space, space_of, step_point, tune
-from mi300bench.flow.world import world
-from mi300bench.tune.space import Candidate, combinations
+from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.measure import measure
+from mi300bench.measurement.settings import Settings
+from mi300bench.schema.candidate import Candidate, combinations
+from mi300bench.strategies.job import Job
+from mi300bench.trainers import registry
+from mi300bench.tuning.autotune import probing, stages
+from mi300bench.tuning.confirm import STEP_STOP, confirmation, seconds_by_round
+from mi300bench.tuning.tune import Space, space_of, step_point, tune
 
 SEEDS, BUDGET_S, ROUNDS = (1, 2, 3), 200.0, 4
 MEASURE_UNTIL = 0.5
@@ -63,7 +63,7 @@ def at_random(job: Job, space: Space, settings: Settings, seed: int) -> tuple[Ca
 def main() -> int:
     """Print picks, times and regrets."""
     folder = Path(tempfile.mkdtemp())
-    config = trainers.preset_config("zaya1", "small")
+    config = registry.preset_config("zaya1", "small")
     job = Job(trainer="zaya1", config=config, world=world("cpu", 2), may_regroup=True)
     settings = Settings(store=folder, say=lambda text: print(f"  {text}", flush=True))
     picks: dict[str, Candidate] = {}
@@ -71,11 +71,19 @@ def main() -> int:
         pick, space, took = ours(job, replace(settings, store=folder / f"ours{seed}"))
         picks[f"ours {seed}"] = pick
         print(f"ours {seed}: {pick.label} in {took:.0f} s", flush=True)
-        pick, count = at_random(job, space, replace(settings, store=folder / f"random{seed}", say=lambda _: None), seed)
+        pick, count = at_random(
+            job, space, replace(settings, store=folder / f"random{seed}", say=lambda _: None), seed
+        )
         picks[f"random {seed}"] = pick
         print(f"random {seed}: {pick.label}, {count} runs in {BUDGET_S:.0f} s", flush=True)
-    distinct = {"default": space.default} | {candidate.label: candidate for candidate in picks.values()}
-    plan = confirmation(job.trainer, [step_point(job, candidate, STEP_STOP) for candidate in distinct.values()], ROUNDS)
+    distinct = {"default": space.default} | {
+        candidate.label: candidate for candidate in picks.values()
+    }
+    plan = confirmation(
+        job.trainer,
+        [step_point(job, candidate, STEP_STOP) for candidate in distinct.values()],
+        ROUNDS,
+    )
     table = seconds_by_round(plan, measure(plan, settings))
     seconds = {name: statistics.median(row) for name, row in zip(distinct, table, strict=True)}
     best = min(seconds.values())

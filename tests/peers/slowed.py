@@ -32,7 +32,9 @@ class Group:
         if self.is_version_1:
             (self.folder / "cpu.cfs_quota_us").write_text(str(-1 if allowed is None else allowed))
         else:
-            (self.folder / "cpu.max").write_text(f"{'max' if allowed is None else allowed} {PERIOD_US}")
+            (self.folder / "cpu.max").write_text(
+                f"{'max' if allowed is None else allowed} {PERIOD_US}"
+            )
 
 
 @contextmanager
@@ -62,7 +64,9 @@ def quota(share: float) -> Iterator[None]:
         yield
 
 
-def calibrated(wanted: float, seconds: Callable[[], float], *, rounds: int = 6) -> tuple[float, float]:
+def calibrated(
+    wanted: float, seconds: Callable[[], float], *, rounds: int = 6
+) -> tuple[float, float]:
     """Return the share of a core at which what `seconds` times takes `wanted` of its time, and the error of that ratio.
 
     The kernel hands out a quota in slices, so a share of 0.95 is not 5 %. Three shares are tried free, held, held, free, for
@@ -81,5 +85,7 @@ def calibrated(wanted: float, seconds: Callable[[], float], *, rounds: int = 6) 
     error = statistics.stdev(left) / math.sqrt(len(left))
     needed = (wanted - start) / slope if slope > 0 else math.nan
     if error > 0.01 or not 0 < needed < 0.25:
-        raise SystemExit(f"no share of a core is seen to make it {wanted:.3f} (error {error:.3f}): is the machine left alone?")
+        raise SystemExit(
+            f"no share of a core is seen to make it {wanted:.3f} (error {error:.3f}): is the machine left alone?"
+        )
     return 1 / (1 + needed), error

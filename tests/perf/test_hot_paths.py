@@ -15,18 +15,24 @@ import pytest
 from mi300bench.fit.gemm import Product, fit_gemm
 from mi300bench.fit.link import fit_link
 from mi300bench.fit.step import Factors
-from mi300bench.flow.gemmstudy import grid_of
+from mi300bench.measurement.gemm_study import grid_of
+from mi300bench.measurement.shape_search import search_shapes
 from mi300bench.runner.group import Solo
 from mi300bench.runner.timing import measure
+from mi300bench.schema.candidate import combinations
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.probe import AbstractProbe
 from mi300bench.schema.record import Work, World
 from mi300bench.store.reader import read_records
 from mi300bench.store.writer import RunWriter
-from mi300bench.tune.search import rank
-from mi300bench.tune.shapesearch import search_shapes
-from mi300bench.tune.space import combinations
-from mi300bench.tune.zaya1 import EXPERTS, Layout, Predictor, bucket_knob, compute_knob
+from mi300bench.strategies.ddp.predictor import (
+    EXPERTS,
+    Layout,
+    Predictor,
+    bucket_knob,
+    compute_knob,
+)
+from mi300bench.tuning.search import rank
 from tests.fit.test_step import model
 
 CALLS = 20_000
@@ -63,7 +69,9 @@ def device() -> Any:
 
 @pytest.mark.benchmark(group="harness: 20,000 calls")
 def test_calls_under_the_harness(benchmark) -> None:
-    stop = Stop(relative_ci=0.0, min_samples=5, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=CALLS)
+    stop = Stop(
+        relative_ci=0.0, min_samples=5, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=CALLS
+    )
 
     def run() -> int:
         probe = Nothing({}, SimpleNamespace(rank=0, ranks=1, device=None))
@@ -101,7 +109,9 @@ def test_reading_a_store(benchmark, store: Path) -> None:
 @pytest.mark.benchmark(group="store")
 def test_reading_the_same_lines_with_json_alone(benchmark, store: Path) -> None:
     (path,) = store.glob("*/*.jsonl")
-    assert len(benchmark(lambda: [json.loads(line) for line in path.read_bytes().splitlines()])) == 301
+    assert (
+        len(benchmark(lambda: [json.loads(line) for line in path.read_bytes().splitlines()])) == 301
+    )
 
 
 @pytest.mark.benchmark(group="fit of a link")
@@ -129,14 +139,22 @@ def products(make_record):
         m, n, k = (int(2 ** draw.uniform(6, 11)) for _ in range(3))
         took = 1e-5 + 2.0 * m * n * k / 1e12
         params = {"m": m, "n": n, "k": k, "layout": "nt", "dtype": "float32"}
-        groups.append([make_record("gemm", params=params, samples=(took,) * 5, work=Work(flop=2.0 * m * n * k))])
+        groups.append(
+            [
+                make_record(
+                    "gemm", params=params, samples=(took,) * 5, work=Work(flop=2.0 * m * n * k)
+                )
+            ]
+        )
     return groups
 
 
 @pytest.mark.benchmark(group="fit of 80 products")
 def test_fitting_products(benchmark, products) -> None:
     fitted = benchmark.pedantic(fit_gemm, args=(products,), kwargs={"held_out": False}, rounds=3)
-    assert fitted.predict(Product(m=512, n=512, k=512)).value.mid == pytest.approx(2.0 * 512**3 / 1e12, rel=0.2)
+    assert fitted.predict(Product(m=512, n=512, k=512)).value.mid == pytest.approx(
+        2.0 * 512**3 / 1e12, rel=0.2
+    )
 
 
 @pytest.mark.benchmark(group="fit of 80 products")
@@ -152,7 +170,9 @@ def predictor() -> Predictor:
     world = World(ranks=2, threads=1)
     layout = Layout(world=world, micro_batch=4, accumulate=1)
     effects = {(EXPERTS, way): Factors(forward=0.9, backward=0.9) for way in ("padded", "loop")}
-    return Predictor(default=layout, models={(world, 4): made}, effects=effects, shapes=lambda _: Factors())
+    return Predictor(
+        default=layout, models={(world, 4): made}, effects=effects, shapes=lambda _: Factors()
+    )
 
 
 @pytest.mark.benchmark(group="search")

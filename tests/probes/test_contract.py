@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from mi300bench.errors import PlanError
-from mi300bench.flow import plans
+from mi300bench.measurement import plans
 from mi300bench.probes.catalog import CATALOG, entry
 from mi300bench.runner.launch import ProcessWorker
 from mi300bench.schema.conditions import NAMES
@@ -22,7 +22,13 @@ ROWS: dict[str, Scalar] = {"bytes": 65536, "row_bytes": 256, "dtype": "float32",
 SINGLE: dict[str, dict[str, Scalar]] = {
     "memory.gather": ROWS,
     "memory.scatter": ROWS,
-    "lora405b.step": {"preset": "tiny", "data.batch": 2, "data.seq_len": 16, "precision": "float32", "compute.remat": "dots"},
+    "lora405b.step": {
+        "preset": "tiny",
+        "data.batch": 2,
+        "data.seq_len": 16,
+        "precision": "float32",
+        "compute.remat": "dots",
+    },
 }
 
 
@@ -30,23 +36,42 @@ def params(probe: str) -> list[dict[str, Scalar]]:
     if probe in SINGLE:
         return [SINGLE[probe]]
     if probe.startswith("memory."):
-        return [{"bytes": 65536, "dtype": dtype, "variant": "op"} for dtype in ("float32", "bfloat16")]
+        return [
+            {"bytes": 65536, "dtype": dtype, "variant": "op"} for dtype in ("float32", "bfloat16")
+        ]
     if probe == "gemm":
         base: dict[str, Scalar] = {"m": 33, "n": 17, "k": 65, "cache": "cold", "inputs": "normal"}
-        grid = [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float16", "float32")]
+        grid = [
+            base | {"layout": a, "dtype": d}
+            for a in ("nn", "nt", "tn")
+            for d in ("bfloat16", "float16", "float32")
+        ]
         return [*grid, {"m": 32, "n": 16, "k": 64, "layout": "nt", "dtype": "float8_e4m3"}]
     if probe == "gemm.experts":
         rows: dict[str, Scalar] = {"m": 40, "n": 24, "k": 32, "experts": 4, "dtype": "float32"}
-        return [rows | {"way": way, "skew": skew} for way in ("grouped", "padded", "loop") for skew in (1.0, 2.5, 4.0)]
+        return [
+            rows | {"way": way, "skew": skew}
+            for way in ("grouped", "padded", "loop")
+            for skew in (1.0, 2.5, 4.0)
+        ]
     if probe == "overlap":
-        return [{"bytes": 65536, "m": 64, "n": 64, "k": 64, "dtype": "float32", "inflight": n} for n in (1, 2)]
+        return [
+            {"bytes": 65536, "m": 64, "n": 64, "k": 64, "dtype": "float32", "inflight": n}
+            for n in (1, 2)
+        ]
     if probe == "collective.all_reduce":
-        return [{"bytes": 65536, "dtype": "float32", "inflight": n} for n in (1, 2, 3)] + [{"bytes": 4, "dtype": "bfloat16"}]
+        return [{"bytes": 65536, "dtype": "float32", "inflight": n} for n in (1, 2, 3)] + [
+            {"bytes": 4, "dtype": "bfloat16"}
+        ]
     if probe.startswith("collective."):
         return [{"bytes": size, "dtype": d} for size in (4, 65536) for d in ("float32", "bfloat16")]
     if probe == "jax.gemm":
         base = {"m": 33, "n": 17, "k": 65, "cache": "cold"}
-        return [base | {"layout": a, "dtype": d} for a in ("nn", "nt", "tn") for d in ("bfloat16", "float32")]
+        return [
+            base | {"layout": a, "dtype": d}
+            for a in ("nn", "nt", "tn")
+            for d in ("bfloat16", "float32")
+        ]
     if probe.startswith("jax."):
         return [{"bytes": 65536, "dtype": dtype} for dtype in ("float32", "bfloat16")]
     return [TRAINING | ({"ddp.bucket_cap_mb": "0.5"} if probe.endswith("step") else {})]
@@ -55,8 +80,14 @@ def params(probe: str) -> list[dict[str, Scalar]]:
 def points(ranks: int) -> list[Point]:
     world = World(device="cpu", ranks=ranks, threads=1)
     torch_probes = {probe: e for probe, e in CATALOG.items() if e.needs == "torch"}
-    chosen = [probe for probe, e in torch_probes.items() if (e.ranks > 1 or probe.startswith("zaya1")) == (ranks > 1)]
-    return [plans.point(probe, each, world, stop=QUICK) for probe in chosen for each in params(probe)]
+    chosen = [
+        probe
+        for probe, e in torch_probes.items()
+        if (e.ranks > 1 or probe.startswith("zaya1")) == (ranks > 1)
+    ]
+    return [
+        plans.point(probe, each, world, stop=QUICK) for probe in chosen for each in params(probe)
+    ]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
@@ -70,7 +101,11 @@ def test_every_probe_gives_a_right_answer_and_declares_its_work(ranks: int) -> N
             work = record.work
             assert work.bytes_read + work.bytes_written + work.flop + work.message_bytes > 0
             assert len(record.rank_samples) == (ranks if ranks > 1 else 0)
-            assert record.samples == (tuple(map(max, zip(*record.rank_samples, strict=True))) if ranks > 1 else record.samples)
+            assert record.samples == (
+                tuple(map(max, zip(*record.rank_samples, strict=True)))
+                if ranks > 1
+                else record.samples
+            )
             assert record.conditions["framework"] == "torch" and record.device
             assert set(record.conditions) <= set(NAMES)
     finally:
@@ -89,7 +124,9 @@ def test_every_probe_of_jax_runs_in_one_process_with_as_many_devices_as_ranks(ra
             for each in params(probe):
                 record = worker.measure(plans.point(probe, each, world, stop=QUICK))
                 assert record.outcome is Outcome.OK, (probe, each, record.reason)
-                assert record.conditions["framework"] == "jax" and record.conditions["blas"] == "xla"
+                assert (
+                    record.conditions["framework"] == "jax" and record.conditions["blas"] == "xla"
+                )
                 assert record.world.framework == "jax" and not record.rank_samples
                 assert record.work.flop + record.work.bytes_read + record.work.message_bytes > 0
                 assert set(record.conditions) <= set(NAMES)
@@ -101,27 +138,44 @@ def probe_of(name: str, asked: dict[str, Scalar], cache_bytes: int = 2**20) -> A
     import importlib
 
     module, cls = entry(name).target.split(":")
-    device = SimpleNamespace(torch_name="cpu", backend="gloo", cache_bytes=cache_bytes, fp8="float8_e4m3fn")
-    probe = getattr(importlib.import_module(module), cls)(asked, SimpleNamespace(rank=0, ranks=1, device=device))
+    device = SimpleNamespace(
+        torch_name="cpu", backend="gloo", cache_bytes=cache_bytes, fp8="float8_e4m3fn"
+    )
+    probe = getattr(importlib.import_module(module), cls)(
+        asked, SimpleNamespace(rank=0, ranks=1, device=device)
+    )
     probe.prepare()
     return probe
 
 
-@pytest.mark.parametrize("name", [n for n in CATALOG if n.startswith("memory.") or n in ("gemm", "gemm.experts")])
+@pytest.mark.parametrize(
+    "name", [n for n in CATALOG if n.startswith("memory.") or n in ("gemm", "gemm.experts")]
+)
 def test_a_corrupted_result_is_noticed(name: str) -> None:
     for asked in params(name)[:1]:
         probe = probe_of(name, asked)
         probe.call()
         assert probe.check() == ""
-        damaged = next(getattr(probe, field) for field in ("total", "c", "b", "a") if hasattr(probe, field))
+        damaged = next(
+            getattr(probe, field) for field in ("total", "c", "b", "a") if hasattr(probe, field)
+        )
         damaged.add_(1.0 if name != "gemm" else 100.0)
         assert probe.check() != ""
 
 
 def test_bytes_are_counted_as_stream_counts_them() -> None:
     size = 65536
-    for name, factor in (("read", 1), ("write", 1), ("copy", 2), ("scale", 2), ("add", 3), ("triad", 3)):
-        work = probe_of(f"memory.{name}", {"bytes": size, "dtype": "float32", "variant": "op"}).work()
+    for name, factor in (
+        ("read", 1),
+        ("write", 1),
+        ("copy", 2),
+        ("scale", 2),
+        ("add", 3),
+        ("triad", 3),
+    ):
+        work = probe_of(
+            f"memory.{name}", {"bytes": size, "dtype": "float32", "variant": "op"}
+        ).work()
         assert work.bytes_read + work.bytes_written == factor * size
 
 
@@ -136,10 +190,21 @@ def test_a_footprint_in_the_cache_is_a_doubt() -> None:
 def test_the_rows_of_experts_add_up_and_the_fullest_has_its_share() -> None:
     from mi300bench.probes.experts import group_rows
 
-    for rows, experts, skew in ((512, 8, 1.0), (512, 8, 4.0), (37, 5, 2.0), (6, 6, 6.0), (5, 1, 1.0), (100, 4, 9.0)):
+    for rows, experts, skew in (
+        (512, 8, 1.0),
+        (512, 8, 4.0),
+        (37, 5, 2.0),
+        (6, 6, 6.0),
+        (5, 1, 1.0),
+        (100, 4, 9.0),
+    ):
         found = group_rows(rows, experts, skew)
         assert sum(found) == rows and len(found) == experts and min(found) >= 0
-        assert found[0] == max(found) == min(rows, max(round(rows / experts * skew), -(-rows // experts)))
+        assert (
+            found[0]
+            == max(found)
+            == min(rows, max(round(rows / experts * skew), -(-rows // experts)))
+        )
 
 
 def test_a_gemm_states_two_flop_a_multiply_add() -> None:
@@ -155,8 +220,14 @@ def test_a_gemm_states_two_flop_a_multiply_add() -> None:
         ("memory.gather", {"bytes": 64, "dtype": "float32", "variant": "op", "row_bytes": 128}),
         ("gemm", {"m": 1, "n": 1, "k": 1, "layout": "tt", "dtype": "float32"}),
         ("gemm", {"m": 16, "n": 16, "k": 16, "layout": "nn", "dtype": "float8_e4m3"}),
-        ("gemm.experts", {"m": 4, "n": 4, "k": 4, "experts": 2, "dtype": "float32", "way": "magic"}),
-        ("gemm.experts", {"m": 4, "n": 4, "k": 4, "experts": 2, "dtype": "float32", "way": "loop", "skew": 0.5}),
+        (
+            "gemm.experts",
+            {"m": 4, "n": 4, "k": 4, "experts": 2, "dtype": "float32", "way": "magic"},
+        ),
+        (
+            "gemm.experts",
+            {"m": 4, "n": 4, "k": 4, "experts": 2, "dtype": "float32", "way": "loop", "skew": 0.5},
+        ),
     ],
 )
 def test_parameters_that_make_no_sense_are_refused(name: str, asked: dict[str, Scalar]) -> None:

@@ -2,7 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mi300bench.flow.reporting import write_report
+from mi300bench.api.reporting import write_report
 from mi300bench.schema.doubt import FewPasses
 from mi300bench.schema.record import Measurement, Origin, Outcome, Work
 from mi300bench.store.writer import RunWriter
@@ -31,9 +31,18 @@ def records(make_record) -> list[Measurement]:
                         samples=(1e-4 + size / 1e9,) * 5, work=Work(message_bytes=size))
         )  # fmt: skip
     gemm = {"m": 64, "n": 64, "k": 64, "layout": "nn", "dtype": "float32", "cache": "hot"}
-    found.append(make_record("gemm", params=gemm, work=Work(flop=2 * 64**3), doubts=(FewPasses(passes=1),)))
-    found.append(make_record("gemm", params=gemm | {"m": 65}, outcome=Outcome.FAILED, reason="it broke"))
-    parts = {"compute_alone_s": (1.0,), "collective_alone_s": (1.5,), "compute_beside_s": (1.2,), "both_s": (1.6,)}
+    found.append(
+        make_record("gemm", params=gemm, work=Work(flop=2 * 64**3), doubts=(FewPasses(passes=1),))
+    )
+    found.append(
+        make_record("gemm", params=gemm | {"m": 65}, outcome=Outcome.FAILED, reason="it broke")
+    )
+    parts = {
+        "compute_alone_s": (1.0,),
+        "collective_alone_s": (1.5,),
+        "compute_beside_s": (1.2,),
+        "both_s": (1.6,),
+    }
     found.append(
         make_record(
             "overlap",
@@ -43,20 +52,36 @@ def records(make_record) -> list[Measurement]:
             work=Work(message_bytes=2**21),
         )
     )
-    found.append(make_record("zaya1.train", params={"preset": "tiny"}, series={"loss": (5.0, 4.0), "held_out_loss": (4.1,)}))
+    found.append(
+        make_record(
+            "zaya1.train",
+            params={"preset": "tiny"},
+            series={"loss": (5.0, 4.0), "held_out_loss": (4.1,)},
+        )
+    )
     timeline = {"parameter": ("a", "b"), "parameter_bytes": (2**20, 2**22), "ready_s": (0.1, 0.2) * 5, "forward_s": (0.1,) * 5,
                 "backward_s": (0.2,) * 5, "update_s": (0.1,) * 5}  # fmt: skip
     found.append(make_record("zaya1.backward", params={"preset": "tiny"}, ranks=2, series=timeline))
-    found.append(make_record("zaya1.step", params={"preset": "tiny", "ddp.bucket_cap_mb": "1,50"}, ranks=2))
+    found.append(
+        make_record("zaya1.step", params={"preset": "tiny", "ddp.bucket_cap_mb": "1,50"}, ranks=2)
+    )
     return found
 
 
 @pytest.fixture
 def config(records):
     choice = tuned().choices["ddp.bucket_cap_mb"]
-    alternatives = (*choice.alternatives, replace(choice.alternatives[0], value=[1.0, 50.0], same_as=()))
+    alternatives = (
+        *choice.alternatives,
+        replace(choice.alternatives[0], value=[1.0, 50.0], same_as=()),
+    )
     evidence = tuple(r.id for r in records)
-    return replace(tuned(), choices={"ddp.bucket_cap_mb": replace(choice, evidence=evidence, alternatives=alternatives)})
+    return replace(
+        tuned(),
+        choices={
+            "ddp.bucket_cap_mb": replace(choice, evidence=evidence, alternatives=alternatives)
+        },
+    )
 
 
 def test_the_same_records_give_the_same_bytes(records, config) -> None:
@@ -97,10 +122,19 @@ def test_emulated_data_is_said_before_anything_else(records) -> None:
 
 
 def test_whatever_a_record_says_stays_text(records, config) -> None:
-    poisoned = [replace(r, node=ATTACK, device=ATTACK, source=ATTACK, conditions={ATTACK: ATTACK}) for r in records]
-    poisoned.append(replace(records[-1], outcome=Outcome.FAILED, reason=ATTACK, params={ATTACK: ATTACK}))
+    poisoned = [
+        replace(r, node=ATTACK, device=ATTACK, source=ATTACK, conditions={ATTACK: ATTACK})
+        for r in records
+    ]
+    poisoned.append(
+        replace(records[-1], outcome=Outcome.FAILED, reason=ATTACK, params={ATTACK: ATTACK})
+    )
     gemm = next(r for r in records if r.probe == "gemm")
-    poisoned.append(replace(gemm, params={**gemm.params, "dtype": ATTACK, "layout": ATTACK}, point="p2", node=ATTACK))
+    poisoned.append(
+        replace(
+            gemm, params={**gemm.params, "dtype": ATTACK, "layout": ATTACK}, point="p2", node=ATTACK
+        )
+    )
     attacked = replace(config, trainer=ATTACK, node=ATTACK, made_by=ATTACK)
     text = render(build(poisoned, attacked))
     assert "<script>alert" not in text and "<img" not in text
@@ -109,7 +143,11 @@ def test_whatever_a_record_says_stays_text(records, config) -> None:
 def test_the_file_needs_no_network(records, config) -> None:
     text = render(build(records, config))
     assert "default-src 'none'" in text
-    outside = [part[:60] for part in text.replace("http://www.w3.org", "").split("http")[1:] if part[:4] in ("://", "s://")]
+    outside = [
+        part[:60]
+        for part in text.replace("http://www.w3.org", "").split("http")[1:]
+        if part[:4] in ("://", "s://")
+    ]
     # matplotlib names its namespaces by address; nothing is fetched from them.
     assert all("purl.org" in part or "creativecommons.org" in part for part in outside), outside
 

@@ -33,7 +33,14 @@ def worker_of(session: int) -> int | None:
     """Return the process id of the session's worker, if it has one at the moment."""
     try:
         children = Path(f"/proc/{session}/task/{session}/children").read_text().split()
-        return next((int(c) for c in children if b"runner.worker" in Path(f"/proc/{c}/cmdline").read_bytes()), None)
+        return next(
+            (
+                int(c)
+                for c in children
+                if b"runner.worker" in Path(f"/proc/{c}/cmdline").read_bytes()
+            ),
+            None,
+        )
     except OSError:
         return None
 
@@ -67,11 +74,15 @@ def kill_at_random(session: "subprocess.Popen[bytes]", kills: int) -> int:
 def study(folder: Path, kills: int) -> tuple[int, list[Measurement], int, int]:
     """Return kills done, the records of the killed sweep, how many the resumed one added, and its exit status."""
     (folder / "kills.toml").write_text(SWEEP.format(kills=kills, seconds=0.25 + 0.025 * kills))
-    session = subprocess.Popen(command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    session = subprocess.Popen(
+        command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     done = kill_at_random(session, kills)
     session.wait(timeout=600)
     first = list(read_records(folder / "runs"))
-    status = subprocess.run(command(folder, "--resume"), capture_output=True, check=False, timeout=600).returncode
+    status = subprocess.run(
+        command(folder, "--resume"), capture_output=True, check=False, timeout=600
+    ).returncode
     return done, first, len(read_records(folder / "runs")) - len(first), status
 
 

@@ -13,7 +13,14 @@ QUICK = Stop(min_samples=3, max_seconds=0.1, warmup_seconds=0.0)
 
 def point(name: str, ranks: int = 1, **params) -> Point:
     world = World(device="cpu", ranks=ranks, threads=1)
-    return Point(probe=name, method=1, target=f"tests.runner.dying:{name}", params=params, world=world, stop=QUICK)
+    return Point(
+        probe=name,
+        method=1,
+        target=f"tests.runner.dying:{name}",
+        params=params,
+        world=world,
+        stop=QUICK,
+    )
 
 
 def test_one_worker_survives_failures_and_wrong_answers() -> None:

@@ -29,7 +29,14 @@ class FakeWorker:
             raise WorkerLost("rank 1 (pid 7 on here) ended")
         if asked.params["n"] in self.fails:
             raise PointFailed("RuntimeError: no")
-        return Measurement(probe="fake", method=1, params=asked.params, outcome=Outcome.OK, samples=(1.0,) * 5, point=asked.key)
+        return Measurement(
+            probe="fake",
+            method=1,
+            params=asked.params,
+            outcome=Outcome.OK,
+            samples=(1.0,) * 5,
+            point=asked.key,
+        )
 
     def close(self) -> None:
         self.closed = True
@@ -54,13 +61,22 @@ def test_every_point_gives_a_record_in_every_pass_and_every_pass_a_fresh_worker(
     records: list[Measurement] = []
     tally = session(records).run(Plan(question="?", points=(point(1), point(2)), passes=3))
     assert tally.ok == 6 and len(FakeWorker.opened) == 3
-    assert [(r.params["n"], r.pass_index) for r in records] == [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2)]
+    assert [(r.params["n"], r.pass_index) for r in records] == [
+        (1, 0),
+        (2, 0),
+        (1, 1),
+        (2, 1),
+        (1, 2),
+        (2, 2),
+    ]
     assert all(worker.closed for worker in FakeWorker.opened)
 
 
 def test_a_crash_costs_one_point_and_the_worker_is_replaced(session) -> None:
     records: list[Measurement] = []
-    tally = session(records, dies={2}).run(Plan(question="?", points=tuple(map(point, (1, 2, 3))), passes=1))
+    tally = session(records, dies={2}).run(
+        Plan(question="?", points=tuple(map(point, (1, 2, 3))), passes=1)
+    )
     assert [record.outcome for record in records] == [Outcome.OK, Outcome.FAILED, Outcome.OK]
     assert "rank 1" in records[1].reason and len(FakeWorker.opened) == 2 and tally.failed == 1
 
@@ -88,12 +104,19 @@ def test_the_budget_leaves_points_out_and_counts_them(session) -> None:
 
 def test_an_interleaved_plan_gives_each_point_a_process_and_turns_the_order_round(session) -> None:
     records: list[Measurement] = []
-    session(records).run(Plan(question="?", points=(point(1), point(2)), passes=2, interleaved=True))
+    session(records).run(
+        Plan(question="?", points=(point(1), point(2)), passes=2, interleaved=True)
+    )
     assert [r.params["n"] for r in records] == [1, 2, 2, 1] and len(FakeWorker.opened) == 4
 
 
 def test_points_of_another_world_or_environment_get_another_worker() -> None:
-    points = [point(1), point(2, world=World(ranks=2)), point(3), point(4, environment={"NCCL_ALGO": "Tree"})]
+    points = [
+        point(1),
+        point(2, world=World(ranks=2)),
+        point(3),
+        point(4, environment={"NCCL_ALGO": "Tree"}),
+    ]
     assert [[p.params["n"] for p in group] for group in grouped(points)] == [[1, 3], [2], [4]]
 
 

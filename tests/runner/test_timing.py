@@ -6,7 +6,7 @@ from typing import Any, final
 
 import pytest
 from mi300bench import stats
-from mi300bench.device.face import AbstractDevice
+from mi300bench.device.base import AbstractDevice
 from mi300bench.runner.group import Solo
 from mi300bench.runner.stopping import doubt_of, is_over
 from mi300bench.runner.timing import Reading, measure
@@ -88,7 +88,11 @@ def run(probe: FakeCopy, device: ScriptedDevice, stop: Stop) -> Reading:
 
 def test_a_scripted_device_gives_an_exact_bandwidth() -> None:
     device = ScriptedDevice(9.0, 9.0, 2.0, 2.0, 4.0, 2.0, 2.0)
-    reading = run(FakeCopy(), device, Stop(min_samples=5, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=2))
+    reading = run(
+        FakeCopy(),
+        device,
+        Stop(min_samples=5, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=2),
+    )
     assert reading.warmup == (9.0, 9.0)
     assert reading.samples[:3] == (2.0, 2.0, 4.0)
     assert stats.bandwidth(FakeCopy().work(), stats.typical(reading.samples)) == 512.0
@@ -101,13 +105,17 @@ def test_short_calls_are_batched_until_the_clock_can_see_them() -> None:
 
 def test_a_cold_probe_is_flushed_before_each_single_call() -> None:
     device = ScriptedDevice(1e-6)
-    reading = run(FakeCopy(cold=True), device, Stop(warmup_seconds=0.0, min_samples=7, max_seconds=1e-9))
+    reading = run(
+        FakeCopy(cold=True), device, Stop(warmup_seconds=0.0, min_samples=7, max_seconds=1e-9)
+    )
     assert reading.calls_per_sample == 1
     assert device.flushes == len(reading.samples) + len(reading.warmup)
 
 
 def test_sampling_stops_when_the_median_is_known() -> None:
-    reading = run(FakeCopy(), ScriptedDevice(1.0), Stop(min_samples=7, max_seconds=1e9, warmup_seconds=0.0))
+    reading = run(
+        FakeCopy(), ScriptedDevice(1.0), Stop(min_samples=7, max_seconds=1e9, warmup_seconds=0.0)
+    )
     assert len(reading.samples) == 7
 
 

@@ -23,35 +23,61 @@ def test_a_record_survives_json_whole(make_record) -> None:
 
 
 def test_a_loss_that_is_no_number_is_kept_as_a_word(make_record) -> None:
-    record = codec.decode(json.loads(json.dumps(codec.encode(make_record(series={"loss": (float("nan"), 1.0)})), allow_nan=False)))
+    record = codec.decode(
+        json.loads(
+            json.dumps(
+                codec.encode(make_record(series={"loss": (float("nan"), 1.0)})), allow_nan=False
+            )
+        )
+    )
     assert record.series["loss"] == ("nan", 1.0)
 
 
 def test_every_doubt_reads_as_a_sentence_and_survives() -> None:
     figures = {float: 0.5, int: 3, str: "B/s"}
     for kind in KINDS.values():
-        doubt = kind(**{name: figures[t] for name, t in kind.__annotations__.items() if name != "kind" and t in figures})
+        doubt = kind(
+            **{
+                name: figures[t]
+                for name, t in kind.__annotations__.items()
+                if name != "kind" and t in figures
+            }
+        )
         assert len(str(doubt)) > 2
         assert codec.decode_doubt(codec.encode_doubt(doubt)) == doubt
 
 
 def test_a_doubt_of_the_future_keeps_its_sentence() -> None:
-    assert codec.decode_doubt({"kind": "moon-phase", "phase": 3, "says": "the moon was full"}) == OtherDoubt(
-        text="the moon was full"
-    )
+    assert codec.decode_doubt(
+        {"kind": "moon-phase", "phase": 3, "says": "the moon was full"}
+    ) == OtherDoubt(text="the moon was full")
 
 
 def test_a_known_doubt_with_other_figures_keeps_its_sentence() -> None:
-    document = codec.encode_doubt(AbovePeak(seen=2, peak=1, unit="B/s", peak_source="s")) | {"new": 1}
+    document = codec.encode_doubt(AbovePeak(seen=2, peak=1, unit="B/s", peak_source="s")) | {
+        "new": 1
+    }
     assert isinstance(codec.decode_doubt(document), OtherDoubt)
 
 
 def test_an_old_record_is_raised_step_by_step() -> None:
-    steps = {1: lambda d: d | {"schema": 2, "b": d["a"]}, 2: lambda d: d | {"schema": 3, "c": d["b"]}}
+    steps = {
+        1: lambda d: d | {"schema": 2, "b": d["a"]},
+        2: lambda d: d | {"schema": 3, "c": d["b"]},
+    }
     assert codec.upgrade({"schema": 1, "a": 7}, steps=steps, to=3)["c"] == 7
 
 
-@pytest.mark.parametrize("change", [{"schema": 99}, {"schema": 0}, {"outcome": "perhaps"}, {"work": {"joules": 1}}, {"samples": 3}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema": 99},
+        {"schema": 0},
+        {"outcome": "perhaps"},
+        {"work": {"joules": 1}},
+        {"samples": 3},
+    ],
+)
 def test_what_is_no_record_is_an_error_with_a_next_step(make_record, change) -> None:
     with pytest.raises(RecordError) as caught:
         codec.decode(codec.encode(make_record()) | change)

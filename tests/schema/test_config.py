@@ -24,7 +24,14 @@ def tuned() -> TunedConfig:
         verdict=Confirmation.FASTER,
         evidence=("abc",),
         sides=(
-            Side(label="default", predicted_s=SECOND, measured_s=SECOND, ratio=SECOND, verdict="same", evidence=("abc",)),
+            Side(
+                label="default",
+                predicted_s=SECOND,
+                measured_s=SECOND,
+                ratio=SECOND,
+                verdict="same",
+                evidence=("abc",),
+            ),
             Side(
                 label="1,50",
                 predicted_s=SECOND,
@@ -53,7 +60,9 @@ def test_the_config_survives_toml_whole(tmp_path: Path) -> None:
     assert tuned_config.read(path) == tuned()
 
 
-@pytest.mark.parametrize("text", ["not toml [", "format = 2", 'format = 1\ntrainer = "x"', "format = 1\nchoices = 3"])
+@pytest.mark.parametrize(
+    "text", ["not toml [", "format = 2", 'format = 1\ntrainer = "x"', "format = 1\nchoices = 3"]
+)
 def test_a_damaged_config_is_an_error_that_names_the_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_text(text)

@@ -64,7 +64,9 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path: Path, make_record) -
         read_records(tmp_path)
 
 
-def test_a_full_disk_keeps_all_lines_and_rescues_the_one_in_flight(tmp_path: Path, make_record, monkeypatch) -> None:
+def test_a_full_disk_keeps_all_lines_and_rescues_the_one_in_flight(
+    tmp_path: Path, make_record, monkeypatch
+) -> None:
     rescue = tmp_path / "rescue"
     rescue.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(rescue))
@@ -119,7 +121,10 @@ def test_sql_sees_medians_rates_and_parameters(tmp_path: Path, make_record) -> N
         make_record(samples=(0.5,) * 5, work=Work(bytes_read=100)),
         make_record(outcome=Outcome.FAILED, reason="it's dead"),
     ]
-    rows = query(records, "SELECT seconds, bandwidth, params->>'bytes' AS b, reason FROM records ORDER BY outcome DESC")
+    rows = query(
+        records,
+        "SELECT seconds, bandwidth, params->>'bytes' AS b, reason FROM records ORDER BY outcome DESC",
+    )
     assert rows[0]["seconds"] == 0.5 and rows[0]["bandwidth"] == 200 and rows[0]["b"] == "1024"
     assert rows[1]["seconds"] is None and rows[1]["reason"] == "it's dead"
 

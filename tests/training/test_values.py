@@ -55,5 +55,9 @@ def test_a_wrong_value_of_one_trainer_is_named(trainer: Any, key: str, value: An
 
 def test_a_whole_number_will_do_for_a_number_and_a_list_for_a_tuple() -> None:
     assert lora405b.override(lora405b.preset("tiny"), "optimizer.clip", 2).optimizer.clip == 2
-    assert lora405b.override(lora405b.preset("tiny"), "lora.targets", ["q_proj"]).lora.targets == ("q_proj",)
-    assert zaya1.override(zaya1.preset("tiny"), "ddp.bucket_cap_mb", [1, 2.5]).ddp.bucket_cap_mb == [1, 2.5]
+    assert lora405b.override(lora405b.preset("tiny"), "lora.targets", ["q_proj"]).lora.targets == (
+        "q_proj",
+    )
+    assert zaya1.override(
+        zaya1.preset("tiny"), "ddp.bucket_cap_mb", [1, 2.5]
+    ).ddp.bucket_cap_mb == [1, 2.5]

@@ -1,4 +1,4 @@
-from mi300bench.tune.buckets import bucket_caps, distinct_packings, one_bucket_mib
+from mi300bench.strategies.ddp.buckets import bucket_caps, distinct_packings, one_bucket_mib
 from mi300bench.units import MIB
 
 SIZES = [30 * MIB, 2 * MIB, 2 * MIB, 40 * MIB]

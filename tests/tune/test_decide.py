@@ -1,7 +1,7 @@
 import pytest
 from mi300bench.schema.config import Confirmation
 from mi300bench.stats import Verdict
-from mi300bench.tune.decide import complete_rounds, decide
+from mi300bench.tuning.decide import complete_rounds, decide
 
 
 def test_the_faster_candidate_is_picked() -> None:
@@ -18,7 +18,11 @@ def test_the_default_stays_where_the_data_cannot_tell() -> None:
 
 def test_an_irrelevant_gain_keeps_the_default() -> None:
     decision = decide([[1.0, 1.0, 1.0], [0.98, 0.98, 0.98]], changed=[0, 1])
-    assert decision.pick == 0 and decision.verdict is Confirmation.SAME and decision.ratios[decision.best].mid < 1
+    assert (
+        decision.pick == 0
+        and decision.verdict is Confirmation.SAME
+        and decision.ratios[decision.best].mid < 1
+    )
 
 
 def test_a_slower_candidate_keeps_the_default() -> None:

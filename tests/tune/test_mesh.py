@@ -3,7 +3,7 @@
 import pytest
 from mi300bench.fit.link import LinkModel
 from mi300bench.schema.model import Interval
-from mi300bench.tune.mesh import Layers, Mesh, meshes, rank_meshes, step_of
+from mi300bench.strategies.mesh.traffic import Layers, Mesh, meshes, rank_meshes, step_of
 
 from mi300bench_training.lora405b import shapes
 from mi300bench_training.lora405b.config import preset
@@ -24,7 +24,13 @@ def curves(op: str, ranks: int, *, busbw: float = 336e9, latency: float = 0.0) -
 
 
 def layers(tokens: int, remat: str) -> Layers:
-    return Layers(count=MODEL.layers, weight_bytes=LAYER_BYTES, token_bytes=2.0 * MODEL.hidden, tokens=tokens, remat=remat)
+    return Layers(
+        count=MODEL.layers,
+        weight_bytes=LAYER_BYTES,
+        token_bytes=2.0 * MODEL.hidden,
+        tokens=tokens,
+        remat=remat,
+    )
 
 
 def best(tokens: int, remat: str) -> Mesh:
@@ -47,7 +53,9 @@ def test_the_pure_meshes_cross_where_the_closed_forms_do(remat: str, crossover: 
     low, high = 1024, 400_000
     while high - low > 100:
         middle = (low + high) // 2
-        low, high = (middle, high) if seconds(tensor, middle) < seconds(sharded, middle) else (low, middle)
+        low, high = (
+            (middle, high) if seconds(tensor, middle) < seconds(sharded, middle) else (low, middle)
+        )
     # The head's weights, which the closed form counts, are no layer's: 1 % of the whole.
     assert low == pytest.approx(crossover, rel=0.03)
 
@@ -56,7 +64,9 @@ def test_a_slow_all_reduce_moves_the_choice_and_the_evidence_is_named() -> None:
     def lame(op: str, ranks: int) -> LinkModel:
         return curves(op, ranks, busbw=336e9 if op == "all_gather" else 336e9 / 100)
 
-    rows = rank_meshes([Mesh(dp=1, fsdp=1, mp=8), Mesh(dp=1, fsdp=8, mp=1)], layers(1024, "none"), lame, FREE)
+    rows = rank_meshes(
+        [Mesh(dp=1, fsdp=1, mp=8), Mesh(dp=1, fsdp=8, mp=1)], layers(1024, "none"), lame, FREE
+    )
     assert rows[0].mesh.fsdp == 8 and rows[0].evidence == ("all_gather8",)
 
 
@@ -66,4 +76,6 @@ def test_every_factorisation_is_there_once_and_bounds_span_hidden_and_not() -> N
     compute = Interval(low=1.0, mid=2.0, high=3.0)
     step = step_of(Mesh(dp=1, fsdp=8, mp=1), layers(1024, "none"), curves, compute)
     wire = step.gather_s + step.reduce_s
-    assert step.seconds.low == pytest.approx(max(1.0, wire / 1.05)) and step.seconds.high == pytest.approx(3.0 + wire * 1.05)
+    assert step.seconds.low == pytest.approx(
+        max(1.0, wire / 1.05)
+    ) and step.seconds.high == pytest.approx(3.0 + wire * 1.05)

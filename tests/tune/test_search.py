@@ -4,17 +4,20 @@ from types import SimpleNamespace
 
 import pytest
 from mi300bench.errors import PlanError
+from mi300bench.schema.candidate import Candidate, Knob, Option, combinations, default_of
 from mi300bench.schema.config import Confirmation
-from mi300bench.tune.decide import decide
-from mi300bench.tune.search import rank, sides, simplest
-from mi300bench.tune.space import Candidate, Knob, Option, combinations, default_of
+from mi300bench.tuning.decide import decide
+from mi300bench.tuning.search import rank, sides, simplest
 
 # Seconds that each option takes off a step of ten.
 SAVES = {("a", 1): 2.0, ("b", 1): 0.05, ("c", 1): 1.0, ("c", 2): -3.0}
 KNOBS = [
     Knob(name="a", options=(Option(), Option(keys={"part.a": 1}))),
     Knob(name="b", options=(Option(), Option(keys={"part.b": 1}))),
-    Knob(name="c", options=(Option(), Option(keys={"part.c": 1}), Option(keys={"part.c": 2}, work=2.0))),
+    Knob(
+        name="c",
+        options=(Option(), Option(keys={"part.c": 1}), Option(keys={"part.c": 2}, work=2.0)),
+    ),
 ]
 
 
@@ -39,7 +42,11 @@ def test_a_change_that_promises_too_little_is_dropped(ranked) -> None:
     kept = simplest(ranked[0].candidate, simulate, lambda _: True)
     assert kept.changed == ("a", "c")
     # Unless what is left without it does not fit.
-    assert simplest(ranked[0].candidate, simulate, lambda c: "b" in c.changed).changed == ("a", "b", "c")
+    assert simplest(ranked[0].candidate, simulate, lambda c: "b" in c.changed).changed == (
+        "a",
+        "b",
+        "c",
+    )
 
 
 def test_a_pick_of_several_changes_runs_beside_its_ablations_least_promising_first(ranked) -> None:

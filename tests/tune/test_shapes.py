@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from mi300bench.fit.gemm import Product
 from mi300bench.fit.step import Timeline
-from mi300bench.flow import trainers
-from mi300bench.tune.shapes import factors_of, phase_products, seconds_of
+from mi300bench.strategies.ddp.shapes import factors_of, phase_products, seconds_of
+from mi300bench.trainers import registry
 
 from mi300bench_training.zaya1 import shapes
 from mi300bench_training.zaya1.config import override_all, preset
@@ -33,23 +33,35 @@ def timeline(products_s: float, rest_s: float) -> Timeline:
 
 def test_products_of_a_phase_are_those_of_a_linear_layer() -> None:
     config = preset("tiny")
-    gemms = trainers.describe("zaya1", config).gemms
+    gemms = registry.describe("zaya1", config).gemms
     forward, backward = phase_products(gemms)
     assert seconds_of(Even(), backward) == pytest.approx(2 * seconds_of(Even(), forward))
-    assert Product(m=512, n=256, k=128, layout="nt") in [product for product, _ in forward]  # the head
+    assert Product(m=512, n=256, k=128, layout="nt") in [
+        product for product, _ in forward
+    ]  # the head
     assert Product(m=256, n=128, k=512, layout="tn") in [product for product, _ in backward]
 
 
 def test_at_one_rate_a_shape_costs_its_flop_and_the_rest_goes_with_the_width() -> None:
     config = preset("small")
-    default = trainers.describe("zaya1", config)
+    default = registry.describe("zaya1", config)
     forward, _ = phase_products(default.gemms)
     base = seconds_of(Even(), forward)
     wider = override_all(config, {"model.expert_width": 1024})
-    factors = factors_of(Even(), default, trainers.describe("zaya1", wider), timeline(base, 0.5 * base), width_ratio=1.0)
-    new = seconds_of(Even(), phase_products(trainers.describe("zaya1", wider).gemms)[0])
+    factors = factors_of(
+        Even(),
+        default,
+        registry.describe("zaya1", wider),
+        timeline(base, 0.5 * base),
+        width_ratio=1.0,
+    )
+    new = seconds_of(Even(), phase_products(registry.describe("zaya1", wider).gemms)[0])
     assert factors.forward == pytest.approx((new + 0.5 * base) / (1.5 * base))
-    assert factors.update > 1 and factors.gradients == factors.update and factors.spread == pytest.approx(0.05)
+    assert (
+        factors.update > 1
+        and factors.gradients == factors.update
+        and factors.spread == pytest.approx(0.05)
+    )
 
 
 def test_variants_keep_the_budget_and_are_models_that_can_be_built() -> None:
@@ -73,4 +85,6 @@ def test_padding_is_no_useful_work() -> None:
     config = preset("zaya1-8b")
     padded = override_all(config, {"model.vocab": 262_400})
     assert shapes.flop_per_token(padded) == shapes.flop_per_token(config)
-    assert shapes.flop_per_token(replace(config, model=replace(config.model, hidden=2560))) > shapes.flop_per_token(config)
+    assert shapes.flop_per_token(
+        replace(config, model=replace(config.model, hidden=2560))
+    ) > shapes.flop_per_token(config)

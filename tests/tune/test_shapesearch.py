@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 from mi300bench.fit.gemm import Product
-from mi300bench.flow.gemmstudy import grid_of
-from mi300bench.tune.shapesearch import coarse, search_shapes
+from mi300bench.measurement.gemm_study import grid_of
+from mi300bench.measurement.shape_search import coarse, search_shapes
 
 AXIS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 GRID = grid_of([AXIS] * 3, "nt")
@@ -15,7 +15,10 @@ PEAK_AT = (1024, 512, 768)
 
 def rate(product: Product) -> float:
     """One broad hill in the logarithms, and a dip where M is a multiple of 1536."""
-    away = sum((math.log2(a) - math.log2(b)) ** 2 for a, b in zip((product.m, product.n, product.k), PEAK_AT, strict=True))
+    away = sum(
+        (math.log2(a) - math.log2(b)) ** 2
+        for a, b in zip((product.m, product.n, product.k), PEAK_AT, strict=True)
+    )
     return 1e12 * math.exp(-0.1 * away) * (0.8 if product.m == 1536 else 1.0)
 
 
@@ -37,7 +40,9 @@ class Bench:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_best_is_found_within_a_twentieth_of_the_grid(seed: int) -> None:
     bench = Bench(0.02, seed)
-    found = search_shapes(GRID, bench.measure, seconds=0.05 * 0.1 * len(GRID), now=bench.now, seed=seed)
+    found = search_shapes(
+        GRID, bench.measure, seconds=0.05 * 0.1 * len(GRID), now=bench.now, seed=seed
+    )
     assert rate(found.best) >= 0.96e12  # noise of 2 % on neighbours that differ by 3 %
     assert len(found.trace) <= 0.05 * len(GRID) + 1
     assert all(rate(tie) > 0.93e12 for tie in found.ties)
@@ -56,7 +61,9 @@ def test_a_flat_device_is_all_ties_and_settles_early() -> None:
 
 def test_shapes_that_fail_are_passed_over_and_nothing_at_all_is_an_error() -> None:
     bench = Bench(0.0, 1)
-    found = search_shapes(GRID, lambda p: float("nan") if p.k == 768 else bench.measure(p), seconds=6.0, now=bench.now)
+    found = search_shapes(
+        GRID, lambda p: float("nan") if p.k == 768 else bench.measure(p), seconds=6.0, now=bench.now
+    )
     assert found.best.k != 768 and rate(found.best) > 0.9e12
     bench = Bench(0.0, 1)
 

@@ -21,6 +21,11 @@ class AdamWConfig:
     def __post_init__(self) -> None:
         require_at_least(self, 0, "lr", "weight_decay", "warmup_steps")
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1):
-            raise PlanError(f"beta1={self.beta1}, beta2={self.beta2} average nothing", hint="both from 0 to under 1")
+            raise PlanError(
+                f"beta1={self.beta1}, beta2={self.beta2} average nothing",
+                hint="both from 0 to under 1",
+            )
         if self.clip <= 0:
-            raise PlanError(f"clip={self.clip} leaves no gradient", hint="a norm over 0, such as 1.0")
+            raise PlanError(
+                f"clip={self.clip} leaves no gradient", hint="a norm over 0, such as 1.0"
+            )

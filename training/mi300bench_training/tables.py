@@ -18,7 +18,10 @@ def require_at_least(part: Any, least: float, *names: str) -> None:
     """Raise where one of the named fields of `part` is under `least`."""
     for name in names:
         if getattr(part, name) < least:
-            raise PlanError(f"{name}={getattr(part, name)!r} makes no sense", hint=f"{name} of at least {least:g}")
+            raise PlanError(
+                f"{name}={getattr(part, name)!r} makes no sense",
+                hint=f"{name} of at least {least:g}",
+            )
 
 
 def require_seed(seed: int) -> None:
@@ -29,7 +32,10 @@ def require_seed(seed: int) -> None:
 
 def build(kind: type[Any], parts: Mapping[str, type[Any]], tables: Mapping[str, Any]) -> Any:
     """Return the config of complete tables; `PlanError` names what is missing or unknown."""
-    built = {name: _build(parts[name], value, name) if name in parts else value for name, value in tables.items()}
+    built = {
+        name: _build(parts[name], value, name) if name in parts else value
+        for name, value in tables.items()
+    }
     return _build(kind, built, "config")
 
 
@@ -37,19 +43,28 @@ def _build(kind: type[Any], table: Any, where: str) -> Any:
     if is_dataclass(table):
         return table
     if not isinstance(table, Mapping):
-        raise PlanError(f"{where} is {table!r}, not a table", hint="write the config anew with: mi300bench tune")
+        raise PlanError(
+            f"{where} is {table!r}, not a table", hint="write the config anew with: mi300bench tune"
+        )
     known = {f.name for f in fields(kind)}
     unknown = sorted(set(table) - known)
     if unknown:
-        raise PlanError(f"{where} has the unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
+        raise PlanError(
+            f"{where} has the unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}"
+        )
     _require_types(kind, table, "" if where == "config" else f"{where}.")
     try:
         return kind(**table)
     except TypeError as cause:
-        raise PlanError(f"{where}: {cause}", hint="the config must be complete: write it anew with mi300bench tune") from cause
+        raise PlanError(
+            f"{where}: {cause}",
+            hint="the config must be complete: write it anew with mi300bench tune",
+        ) from cause
 
 
-def override_all(trainer: str, config: Any, parts: Mapping[str, type[Any]], values: Mapping[str, Any]) -> Any:
+def override_all(
+    trainer: str, config: Any, parts: Mapping[str, type[Any]], values: Mapping[str, Any]
+) -> Any:
     """Return `config` with all `values` by dotted key set at once: parts are checked only as they will be."""
     top: dict[str, Any] = {}
     changed: dict[str, dict[str, Any]] = {}
@@ -58,11 +73,16 @@ def override_all(trainer: str, config: Any, parts: Mapping[str, type[Any]], valu
         known = {f.name for f in fields(parts.get(part, type(config)))}
         if (part and part not in parts) or name not in known or name in parts:
             raise PlanError(
-                f"{trainer} has no key {dotted!r}", hint=f"parts: {', '.join(parts)}; see mi300bench explain tuned.toml"
+                f"{trainer} has no key {dotted!r}",
+                hint=f"parts: {', '.join(parts)}; see mi300bench explain tuned.toml",
             )
         _require_types(parts.get(part, type(config)), {name: value}, f"{part}." if part else "")
         (changed.setdefault(part, {}) if part else top)[name] = value
-    return replace(config, **top, **{part: replace(getattr(config, part), **named) for part, named in changed.items()})
+    return replace(
+        config,
+        **top,
+        **{part: replace(getattr(config, part), **named) for part, named in changed.items()},
+    )
 
 
 def _require_types(kind: type[Any], values: Mapping[str, Any], prefix: str) -> None:
@@ -71,7 +91,8 @@ def _require_types(kind: type[Any], values: Mapping[str, Any], prefix: str) -> N
     for name, value in values.items():
         if not _is_of(value, types[name]):
             raise PlanError(
-                f"{prefix}{name}={value!r} is not {_words(types[name])}", hint=f"--set {prefix}{name}=VALUE, or mend the file"
+                f"{prefix}{name}={value!r} is not {_words(types[name])}",
+                hint=f"--set {prefix}{name}=VALUE, or mend the file",
             )
 
 
@@ -80,7 +101,11 @@ def _is_of(value: Any, kind: Any) -> bool:
     if origin is UnionType:
         return any(_is_of(value, each) for each in get_args(kind))
     if origin in (tuple, list):
-        return isinstance(value, Sequence) and not isinstance(value, str) and all(_is_of(each, get_args(kind)[0]) for each in value)
+        return (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            and all(_is_of(each, get_args(kind)[0]) for each in value)
+        )
     if kind in (int, float) and isinstance(value, bool):
         return False
     if kind is float:

@@ -40,7 +40,9 @@ def test_every_form_of_instruction_data_is_read(tmp_path: Path, row: dict) -> No
     path = tmp_path / "rows.jsonl"
     path.write_text("\n" + json.dumps(row) + "\n")
     (found,) = data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))
-    assert found.tokens[0] == START and found.tokens[-1] == END and bytes(found.tokens[-3:-1]) == b"cd"
+    assert (
+        found.tokens[0] == START and found.tokens[-1] == END and bytes(found.tokens[-3:-1]) == b"cd"
+    )
     learned = data.pack([found, found], len(found.tokens))["targets"][0]
     if "text" not in row:
         assert learned[: found.prompt - 1].tolist() == [IGNORED] * (found.prompt - 1)
@@ -49,7 +51,10 @@ def test_every_form_of_instruction_data_is_read(tmp_path: Path, row: dict) -> No
 
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    for text, said in (('{"text": "x"}\n{', ":2 is not JSON"), ('{"question": "x"}', "has neither")):
+    for text, said in (
+        ('{"text": "x"}\n{', ":2 is not JSON"),
+        ('{"question": "x"}', "has neither"),
+    ):
         path.write_text(text)
         with pytest.raises(RecordError, match=said):
             data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))
@@ -62,7 +67,10 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_the_corpus_that_every_python_ships_is_packed_and_a_part_held_out() -> None:
     corpus = data.load(DataConfig(seq_len=64), vocab=384)
-    assert len(corpus.train["tokens"]) > 3000 and 50 < len(corpus.held_out["tokens"]) < len(corpus.train["tokens"]) / 5
+    assert (
+        len(corpus.train["tokens"]) > 3000
+        and 50 < len(corpus.held_out["tokens"]) < len(corpus.train["tokens"]) / 5
+    )
     assert corpus.train["tokens"].max() <= END and corpus.train["targets"].min() == IGNORED
 
 
@@ -72,7 +80,11 @@ def test_a_cursor_takes_every_row_once_an_epoch_and_repeats() -> None:
     for _ in range(5):
         part, cursor = cursor.take(rows, 4, seed=1)
         seen += part["tokens"][:, 0].tolist()
-    assert sorted(seen[:10]) == list(range(10)) and sorted(seen[10:]) == list(range(10)) and seen[:10] != seen[10:]
+    assert (
+        sorted(seen[:10]) == list(range(10))
+        and sorted(seen[10:]) == list(range(10))
+        and seen[:10] != seen[10:]
+    )
     assert cursor == Cursor(epoch=2, row=0)
     again, _ = Cursor(epoch=0, row=8).take(rows, 4, seed=1)
     assert again["tokens"][:, 0].tolist() == seen[8:12]
@@ -87,10 +99,14 @@ def test_a_cursor_behind_a_text_that_shrank_begins_the_next_epoch() -> None:
 @pytest.mark.parametrize("count", [1, 2, 19, 40])
 def test_what_is_held_out_is_never_trained_on(count: int) -> None:
     """Also of one document, as a plain text file is: the last twentieth of its tokens."""
-    found = [Document(tokens=list(range(1000 * n, 1000 * n + 200 + n)), prompt=3) for n in range(count)]
+    found = [
+        Document(tokens=list(range(1000 * n, 1000 * n + 200 + n)), prompt=3) for n in range(count)
+    ]
     kept, held = data.split(found, 8)
     tokens = [{t for document in part for t in document.tokens} for part in (kept, held)]
-    assert not tokens[0] & tokens[1] and len(tokens[0] | tokens[1]) == sum(200 + n for n in range(count))
+    assert not tokens[0] & tokens[1] and len(tokens[0] | tokens[1]) == sum(
+        200 + n for n in range(count)
+    )
     assert 8 <= len(tokens[1]) < 0.15 * len(tokens[0])
     assert all(document.tokens for document in (*kept, *held))
 
@@ -99,18 +115,29 @@ def test_two_texts_of_one_length_have_digests_of_their_own(tmp_path: Path) -> No
     digests = set()
     for text in ("a" * 300, "b" * 300, "a" * 300):
         (tmp_path / "text.txt").write_text(text)
-        digests.add(data.load(DataConfig(path=str(tmp_path / "text.txt"), seq_len=16), vocab=384).digest)
+        digests.add(
+            data.load(DataConfig(path=str(tmp_path / "text.txt"), seq_len=16), vocab=384).digest
+        )
     assert len(digests) == 2
 
 
 def test_a_line_ends_at_a_newline_alone(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps({"text": "one\u2028two"}, ensure_ascii=False) + "\n" + json.dumps({"text": "three"}) + "\n")
+    path.write_text(
+        json.dumps({"text": "one\u2028two"}, ensure_ascii=False)
+        + "\n"
+        + json.dumps({"text": "three"})
+        + "\n"
+    )
     assert len(data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))) == 2
 
 
-@pytest.mark.parametrize("marks", [("<|begin_of_text|>", "<|end_of_text|>"), ("[A]", "[Z]"), None], ids=str)
-def test_a_tokenizer_s_own_marks_stand_around_a_document(tmp_path: Path, marks: tuple[str, str] | None) -> None:
+@pytest.mark.parametrize(
+    "marks", [("<|begin_of_text|>", "<|end_of_text|>"), ("[A]", "[Z]"), None], ids=str
+)
+def test_a_tokenizer_s_own_marks_stand_around_a_document(
+    tmp_path: Path, marks: tuple[str, str] | None
+) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     words = {"ask": 0, "answer": 1} | ({marks[0]: 2, marks[1]: 3} if marks else {})
     built = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="ask"))
@@ -123,7 +150,8 @@ def test_a_tokenizer_s_own_marks_stand_around_a_document(tmp_path: Path, marks: 
     document = tokenizer.document("ask", "answer")
     if marks is None:
         assert (
-            document == Document(tokens=[0, 1], prompt=1) and tokenizer.missing == "documents have no mark of their start and end"
+            document == Document(tokens=[0, 1], prompt=1)
+            and tokenizer.missing == "documents have no mark of their start and end"
         )
     else:
         assert document == Document(tokens=[2, 0, 1, 3], prompt=2) and not tokenizer.missing

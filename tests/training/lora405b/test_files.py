@@ -14,7 +14,15 @@ peft = pytest.importorskip("peft")
 import jax.numpy as jnp  # noqa: E402
 from tests.training.lora405b.test_model import CONFIG, reference, weights_of  # noqa: E402
 
-from mi300bench_training.lora405b import adapters, checkpoint, model, peft_files, sharding, step, weights  # noqa: E402
+from mi300bench_training.lora405b import (
+    adapters,
+    checkpoint,
+    model,
+    peft_files,
+    sharding,
+    step,
+    weights,
+)  # noqa: E402
 from mi300bench_training.lora405b.checkpoint import Saved  # noqa: E402
 from mi300bench_training.lora405b.config import MeshConfig, override_all  # noqa: E402
 from mi300bench_training.lora405b.data import Cursor  # noqa: E402
@@ -30,7 +38,9 @@ def theirs():
 @pytest.fixture(scope="module")
 def trained():
     drawn = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(1))
-    return jax.device_get(jax.tree.map(lambda x: x + 0.05 * jax.random.normal(jax.random.key(2), x.shape), drawn))
+    return jax.device_get(
+        jax.tree.map(lambda x: x + 0.05 * jax.random.normal(jax.random.key(2), x.shape), drawn)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +52,15 @@ def logits(frozen, low, tokens):
     return np.asarray(model.logits(CONFIG, frozen, low, jnp.asarray(tokens)))
 
 
-def test_peft_opens_our_adapter_and_gives_our_logits(theirs, trained, tokens, tmp_path: Path) -> None:
+def test_peft_opens_our_adapter_and_gives_our_logits(
+    theirs, trained, tokens, tmp_path: Path
+) -> None:
     import copy
 
     peft_files.save(tmp_path / "adapter", trained, CONFIG.model, CONFIG.lora)
-    wrapped = peft.PeftModel.from_pretrained(copy.deepcopy(theirs), str(tmp_path / "adapter")).eval()
+    wrapped = peft.PeftModel.from_pretrained(
+        copy.deepcopy(theirs), str(tmp_path / "adapter")
+    ).eval()
     with torch.no_grad():
         expected = wrapped(torch.tensor(tokens)).logits.numpy()
     assert np.abs(logits(weights_of(theirs), trained, tokens) - expected).max() < 1e-4
@@ -56,7 +70,12 @@ def test_we_open_peft_s_adapter_and_give_its_logits(theirs, tokens, tmp_path: Pa
     import copy
 
     lora = peft.LoraConfig(
-        r=4, lora_alpha=12, target_modules=["q_proj", "down_proj"], use_rslora=True, lora_dropout=0.0, bias="none"
+        r=4,
+        lora_alpha=12,
+        target_modules=["q_proj", "down_proj"],
+        use_rslora=True,
+        lora_dropout=0.0,
+        bias="none",
     )
     torch.manual_seed(3)
     wrapped = peft.get_peft_model(copy.deepcopy(theirs), lora).eval()
@@ -66,14 +85,23 @@ def test_we_open_peft_s_adapter_and_give_its_logits(theirs, tokens, tmp_path: Pa
     wrapped.save_pretrained(str(tmp_path / "theirs"))
     ours = peft_files.load_config(tmp_path / "theirs")
     assert ours.targets == ("q_proj", "down_proj") and ours.scale == pytest.approx(12 / 2)
-    config = override_all(CONFIG, {f"lora.{name}": getattr(ours, name) for name in ("rank", "alpha", "rslora", "targets")})
+    config = override_all(
+        CONFIG,
+        {f"lora.{name}": getattr(ours, name) for name in ("rank", "alpha", "rslora", "targets")},
+    )
     low = peft_files.load(tmp_path / "theirs", config.model, config.lora)
-    found = np.asarray(model.logits(config, weights_of(theirs), jax.tree.map(jnp.asarray, low), jnp.asarray(tokens)))
+    found = np.asarray(
+        model.logits(
+            config, weights_of(theirs), jax.tree.map(jnp.asarray, low), jnp.asarray(tokens)
+        )
+    )
     with torch.no_grad():
         assert np.abs(found - wrapped(torch.tensor(tokens)).logits.numpy()).max() < 1e-4
 
 
-def test_a_hugging_face_folder_is_read_shard_by_shard_onto_a_mesh(theirs, tokens, tmp_path: Path) -> None:
+def test_a_hugging_face_folder_is_read_shard_by_shard_onto_a_mesh(
+    theirs, tokens, tmp_path: Path
+) -> None:
     theirs.save_pretrained(str(tmp_path), max_shard_size="200KB")
     assert (tmp_path / weights.INDEX).exists() and len(list(tmp_path.glob("*.safetensors"))) > 2
     read = weights.load(tmp_path, SPLIT, sharding.make_mesh(SPLIT.mesh))
@@ -108,14 +136,23 @@ def test_missing_extra_misshapen_and_truncated_tensors_are_named(theirs, tmp_pat
 def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
     peft_files.save(tmp_path, trained, CONFIG.model, CONFIG.lora)
     peft_files.require_same(tmp_path, CONFIG.lora)
-    for name, value in (("alpha", 99.0), ("rslora", not CONFIG.lora.rslora), ("rank", 4), ("targets", ("q_proj",))):
+    for name, value in (
+        ("alpha", 99.0),
+        ("rslora", not CONFIG.lora.rslora),
+        ("rank", 4),
+        ("targets", ("q_proj",)),
+    ):
         with pytest.raises(PlanError, match=f"lora.{name}="):
             peft_files.require_same(tmp_path, override_all(CONFIG, {f"lora.{name}": value}).lora)
     with pytest.raises(RecordError, match="tensors more"):
-        peft_files.load(tmp_path, CONFIG.model, override_all(CONFIG, {"lora.targets": ("q_proj",)}).lora)
+        peft_files.load(
+            tmp_path, CONFIG.model, override_all(CONFIG, {"lora.targets": ("q_proj",)}).lora
+        )
     with pytest.raises(RecordError, match="not"):
         peft_files.load(tmp_path, CONFIG.model, override_all(CONFIG, {"lora.rank": 4}).lora)
-    (tmp_path / peft_files.CONFIG).write_text(json.dumps({"peft_type": "IA3", "r": 1, "lora_alpha": 1, "target_modules": []}))
+    (tmp_path / peft_files.CONFIG).write_text(
+        json.dumps({"peft_type": "IA3", "r": 1, "lora_alpha": 1, "target_modules": []})
+    )
     with pytest.raises(RecordError, match="IA3"):
         peft_files.load_config(tmp_path)
     good = {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}
@@ -132,7 +169,9 @@ def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
             peft_files.load_config(tmp_path)
 
 
-def test_a_checkpoint_comes_back_whole_keeps_the_last_few_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+def test_a_checkpoint_comes_back_whole_keeps_the_last_few_and_a_damaged_one_is_named(
+    tmp_path: Path,
+) -> None:
     state = jax.device_get(step.new_state(CONFIG, jax.random.key(4)))
     for number in (1, 2, 3, 4):
         now = Saved(
@@ -140,10 +179,18 @@ def test_a_checkpoint_comes_back_whole_keeps_the_last_few_and_a_damaged_one_is_n
             series={"busy": [0.5] * number},
         )  # fmt: skip
         checkpoint.save(tmp_path, CONFIG, now, text="t")
-    assert [path.name for path in checkpoint.found(tmp_path)] == ["step-00000002", "step-00000003", "step-00000004"]
+    assert [path.name for path in checkpoint.found(tmp_path)] == [
+        "step-00000002",
+        "step-00000003",
+        "step-00000004",
+    ]
     fresh = jax.device_get(step.new_state(CONFIG, jax.random.key(9)))
     saved = checkpoint.load(tmp_path, CONFIG, fresh, text="t")
-    assert saved is not None and saved.cursor == Cursor(row=4) and len(saved.losses) == len(saved.series["busy"]) == 4
+    assert (
+        saved is not None
+        and saved.cursor == Cursor(row=4)
+        and len(saved.losses) == len(saved.series["busy"]) == 4
+    )
     state["step"] = np.int32(4)
     assert jax.tree.structure(saved.state["optimizer"]) == jax.tree.structure(state["optimizer"])
     for one, other in zip(jax.tree.leaves(saved.state), jax.tree.leaves(state), strict=True):
@@ -153,13 +200,16 @@ def test_a_checkpoint_comes_back_whole_keeps_the_last_few_and_a_damaged_one_is_n
     with pytest.raises(PlanError, match="is not what the checkpoint"):
         checkpoint.load(tmp_path, CONFIG, fresh, text="another")
     # Another mesh goes on from it.
-    assert checkpoint.load(tmp_path, override_all(CONFIG, {"mesh.mp": 2}), fresh, text="t") is not None
+    assert (
+        checkpoint.load(tmp_path, override_all(CONFIG, {"mesh.mp": 2}), fresh, text="t") is not None
+    )
     damaged = tmp_path / "step-00000004" / checkpoint.OPTIMIZER
     damaged.write_bytes(damaged.read_bytes()[:-10])
     with pytest.raises(RecordError) as caught:
         checkpoint.load(tmp_path, CONFIG, fresh, text="t")
     assert (
-        "optimizer.safetensors is not what was written" in str(caught.value) and "continues from step-00000003" in caught.value.hint
+        "optimizer.safetensors is not what was written" in str(caught.value)
+        and "continues from step-00000003" in caught.value.hint
     )
 
 
@@ -177,7 +227,9 @@ def test_a_full_disk_is_a_message_and_leaves_no_part_of_a_checkpoint(tmp_path: P
     state = jax.device_get(step.new_state(CONFIG, jax.random.key(4)))
     now = Saved(state=state, cursor=Cursor(), losses=[], seconds=[], series={})
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))  # no file grows beyond this: as a disk that is full there
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (4096, before[1])
+    )  # no file grows beyond this: as a disk that is full there
     try:
         with pytest.raises(NodeError, match="cannot be written"):
             checkpoint.save(tmp_path, CONFIG, now, text="t")

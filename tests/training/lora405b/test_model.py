@@ -17,7 +17,13 @@ from mi300bench_training.lora405b.sharding import Placing  # noqa: E402
 CONFIG = override_all(
     preset("tiny"),
     # An original length of 64 puts wavelengths on both sides of the scaling and into its ramp.
-    {"model.rope_original_length": 64, "data.seq_len": 48, "data.batch": 2, "compute.attention_block": 20, "lora.targets": TARGETS},
+    {
+        "model.rope_original_length": 64,
+        "data.seq_len": 48,
+        "data.batch": 2,
+        "compute.attention_block": 20,
+        "lora.targets": TARGETS,
+    },
 )
 TORCH_NAMES = {name: f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "o_proj")} | {
     name: f"mlp.{name}" for name in ("gate_proj", "up_proj", "down_proj")
@@ -130,9 +136,15 @@ def test_adapter_gradients_agree_with_peft(pair, tokens) -> None:
         "targets": jnp.asarray(tokens[:, 1:]),
         "documents": jnp.zeros((2, 48), jnp.int32),
     }
-    for keys in ({}, {"compute.loss_chunk": 13, "compute.remat": "none"}, {"compute.remat": "dots", "compute.unroll": 2}):
+    for keys in (
+        {},
+        {"compute.loss_chunk": 13, "compute.remat": "none"},
+        {"compute.remat": "dots", "compute.unroll": 2},
+    ):
         config = override_all(CONFIG, keys)
-        value, found = jax.value_and_grad(lambda low, c=config: step.loss(c, weights, low, batch, None, Placing()))(drawn)
+        value, found = jax.value_and_grad(
+            lambda low, c=config: step.loss(c, weights, low, batch, None, Placing())
+        )(drawn)
         assert float(value) == pytest.approx(float(expected), abs=1e-5)
         checked = 0
         for name, parameter in wrapped.named_parameters():
@@ -152,7 +164,9 @@ def test_merged_equals_unmerged_and_a_new_adapter_changes_nothing(pair, tokens) 
     _, weights, drawn = pair
     inputs = jnp.asarray(tokens[:, :-1])
     beside = model.logits(CONFIG, weights, drawn, inputs)
-    merged = model.logits(CONFIG, adapters.merge(weights, drawn, CONFIG.lora), {"layers": {}}, inputs)
+    merged = model.logits(
+        CONFIG, adapters.merge(weights, drawn, CONFIG.lora), {"layers": {}}, inputs
+    )
     assert np.abs(np.asarray(beside - merged)).max() < 1e-4
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
     plain = model.logits(CONFIG, weights, {"layers": {}}, inputs)
@@ -185,20 +199,34 @@ def test_a_document_does_not_see_the_one_before_it(pair, tokens) -> None:
 
 def test_attention_in_blocks_is_attention_and_so_is_its_gradient() -> None:
     draw = np.random.default_rng(1)
-    query, key, value = (jnp.asarray(draw.normal(size=s), jnp.float32) for s in ((2, 30, 2, 3, 8), (2, 30, 2, 8), (2, 30, 2, 8)))
+    query, key, value = (
+        jnp.asarray(draw.normal(size=s), jnp.float32)
+        for s in ((2, 30, 2, 3, 8), (2, 30, 2, 8), (2, 30, 2, 8))
+    )
     documents = jnp.asarray(np.sort(draw.integers(0, 3, (2, 30)), axis=1))
 
     def plain(query, key, value):
         scores = jnp.einsum("btghc,bsgc->bghts", query, key) * 8**-0.5
-        seen = jnp.tril(jnp.ones((30, 30), bool))[None] & (documents[:, :, None] == documents[:, None, :])
-        return jnp.einsum("bghts,bsgc->btghc", jax.nn.softmax(jnp.where(seen[:, None, None], scores, -1e30)), value)
+        seen = jnp.tril(jnp.ones((30, 30), bool))[None] & (
+            documents[:, :, None] == documents[:, None, :]
+        )
+        return jnp.einsum(
+            "bghts,bsgc->btghc",
+            jax.nn.softmax(jnp.where(seen[:, None, None], scores, -1e30)),
+            value,
+        )
 
     weight = jnp.asarray(draw.normal(size=query.shape), jnp.float32)
     for block in (7, 30, 64):
-        ours, plainly = (f(query, key, value) for f in (lambda q, k, v, b=block: attention(q, k, v, documents, b), plain))
+        ours, plainly = (
+            f(query, key, value)
+            for f in (lambda q, k, v, b=block: attention(q, k, v, documents, b), plain)
+        )
         assert np.abs(np.asarray(ours - plainly)).max() < 1e-5
         mine, expected = (
-            jax.grad(lambda q, k, v, f=f: (f(q, k, v) * weight).sum(), argnums=(0, 1, 2))(query, key, value)
+            jax.grad(lambda q, k, v, f=f: (f(q, k, v) * weight).sum(), argnums=(0, 1, 2))(
+                query, key, value
+            )
             for f in (lambda q, k, v, b=block: attention(q, k, v, documents, b), plain)
         )
         for one, other in zip(mine, expected, strict=True):
@@ -213,16 +241,28 @@ def test_dropout_is_drawn_anew_each_step_and_only_on_the_adapter_s_side(pair, to
         "targets": jnp.asarray(tokens[:, 1:]),
         "documents": jnp.zeros((2, 48), jnp.int32),
     }
-    values = [float(step.loss(config, weights, drawn, batch, jax.random.key(k), Placing())) for k in (1, 1, 2)]
+    values = [
+        float(step.loss(config, weights, drawn, batch, jax.random.key(k), Placing()))
+        for k in (1, 1, 2)
+    ]
     assert values[0] == values[1] != values[2]
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
-    still = {float(step.loss(config, weights, fresh, batch, jax.random.key(k), Placing())) for k in (1, 2)}
+    still = {
+        float(step.loss(config, weights, fresh, batch, jax.random.key(k), Placing()))
+        for k in (1, 2)
+    }
     assert len(still) == 1  # B is zero, so the dropped input does not matter
     # The head's adapter drops its input too, in pieces each for itself.
     config = override_all(config, {"lora.targets": ("lm_head",)})
     pair = {"a": drawn["lm_head"]["a"], "b": drawn["lm_head"]["b"]} if "lm_head" in drawn else None
-    low = {"layers": {}, "lm_head": pair or {"a": jnp.ones((128, 4)), "b": jnp.ones((4, CONFIG.model.vocab))}}
+    low = {
+        "layers": {},
+        "lm_head": pair or {"a": jnp.ones((128, 4)), "b": jnp.ones((4, CONFIG.model.vocab))},
+    }
     for chunk in (0, 16):
         cut = override_all(config, {"compute.loss_chunk": chunk})
-        seen = [float(step.loss(cut, weights, low, batch, key, Placing())) for key in (*map(jax.random.key, (1, 1, 2)), None)]
+        seen = [
+            float(step.loss(cut, weights, low, batch, key, Placing()))
+            for key in (*map(jax.random.key, (1, 1, 2)), None)
+        ]
         assert seen[0] == seen[1] and len(set(seen)) == 3

@@ -20,7 +20,10 @@ MODEL = preset("405b").model
 def test_the_405b_model_has_as_many_parameters_as_published() -> None:
     assert shapes.count(shapes.parameters(MODEL)) == 405_853_388_800
     assert shapes.matmul_elements(MODEL) == 403_747_897_344
-    assert sum(inside * outside for inside, outside in shapes.linears(MODEL).values()) == 570_425_344 + 2_617_245_696
+    assert (
+        sum(inside * outside for inside, outside in shapes.linears(MODEL).values())
+        == 570_425_344 + 2_617_245_696
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,11 @@ def start():
     weights = jax.device_get(model.draw(CONFIG, jax.random.key(0)))
     state = jax.device_get(step.new_state(CONFIG, jax.random.key(1)))
     tokens = np.random.default_rng(0).integers(0, CONFIG.model.vocab, (8, 33))
-    batch = {"tokens": tokens[:, :-1], "targets": tokens[:, 1:], "documents": np.zeros((8, 32), np.int64)}
+    batch = {
+        "tokens": tokens[:, :-1],
+        "targets": tokens[:, 1:],
+        "documents": np.zeros((8, 32), np.int64),
+    }
     return weights, state, {name: value.astype(np.int32) for name, value in batch.items()}
 
 
@@ -57,7 +61,9 @@ def test_every_mesh_takes_the_steps_of_one_device(mesh, start) -> None:
     config = on(mesh)
     found, sharded = three_steps(config, sharding.make_mesh(config.mesh), start)
     assert sharded == pytest.approx(losses, abs=1e-5) and losses[2] < losses[0]
-    for one, other in zip(jax.tree.leaves(found["adapters"]), jax.tree.leaves(expected["adapters"]), strict=True):
+    for one, other in zip(
+        jax.tree.leaves(found["adapters"]), jax.tree.leaves(expected["adapters"]), strict=True
+    ):
         assert np.abs(one - other).max() < 1e-5
 
 
@@ -69,7 +75,9 @@ def test_accumulating_is_one_large_batch_however_unevenly_its_tokens_count(start
     whole, losses = three_steps(CONFIG, None, start)
     parts, summed = three_steps(override_all(CONFIG, {"data.accumulate": 4}), None, start)
     assert summed == pytest.approx(losses, abs=1e-5)
-    for one, other in zip(jax.tree.leaves(whole["adapters"]), jax.tree.leaves(parts["adapters"]), strict=True):
+    for one, other in zip(
+        jax.tree.leaves(whole["adapters"]), jax.tree.leaves(parts["adapters"]), strict=True
+    ):
         assert np.abs(one - other).max() < 1e-5
 
 
@@ -85,10 +93,21 @@ def test_sequences_are_never_cut_and_adapters_follow_their_weights() -> None:
     mesh = sharding.make_mesh(config.mesh)
     assert jax.sharding.PartitionSpec(("dp", "fsdp"), None) == sharding.BATCH
     state = jax.eval_shape(lambda: step.new_state(config, jax.random.key(0)))
-    rows = {path: (spec, shape) for path, _, spec, shape in sharding.table(mesh, {"w": model.empty(config), "s": state})}
-    assert rows["w.layers.q_proj"][1] == (4, 64, 64) and rows["w.layers.down_proj"][1] == (4, 176, 64)
-    assert rows["s.adapters.layers.q_proj.b"][1] == (4, 8, 32) and rows["s.adapters.layers.q_proj.a"][1] == (4, 64, 8)
-    assert rows["s.adapters.layers.down_proj.a"][1] == (4, 88, 8) and rows["s.adapters.layers.down_proj.b"][1] == (4, 8, 64)
+    rows = {
+        path: (spec, shape)
+        for path, _, spec, shape in sharding.table(mesh, {"w": model.empty(config), "s": state})
+    }
+    assert rows["w.layers.q_proj"][1] == (4, 64, 64) and rows["w.layers.down_proj"][1] == (
+        4,
+        176,
+        64,
+    )
+    assert rows["s.adapters.layers.q_proj.b"][1] == (4, 8, 32) and rows[
+        "s.adapters.layers.q_proj.a"
+    ][1] == (4, 64, 8)
+    assert rows["s.adapters.layers.down_proj.a"][1] == (4, 88, 8) and rows[
+        "s.adapters.layers.down_proj.b"
+    ][1] == (4, 8, 64)
     moments = [path for path in rows if ".mu." in path and path.endswith("q_proj.b")]
     assert moments and rows[moments[0]] == rows["s.adapters.layers.q_proj.b"]
 

@@ -11,16 +11,44 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("jax")
-SMALL = ("--set", "data.batch=4", "--set", "data.seq_len=64", "--set", "optimizer.lr=0.01", "--device", "cpu")
+SMALL = (
+    "--set",
+    "data.batch=4",
+    "--set",
+    "data.seq_len=64",
+    "--set",
+    "optimizer.lr=0.01",
+    "--device",
+    "cpu",
+)
 ONE_DEVICE = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
 
 
 def command(*more: str) -> list[str]:
-    return [sys.executable, "-m", "mi300bench", "train", "lora405b", "--preset", "tiny", "--json", *SMALL, *more]
+    return [
+        sys.executable,
+        "-m",
+        "mi300bench",
+        "train",
+        "lora405b",
+        "--preset",
+        "tiny",
+        "--json",
+        *SMALL,
+        *more,
+    ]
 
 
 def train(folder: Path, *more: str) -> dict:
-    answer = subprocess.run(command(*more), cwd=folder, capture_output=True, text=True, check=False, timeout=240, env=ONE_DEVICE)
+    answer = subprocess.run(
+        command(*more),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+        env=ONE_DEVICE,
+    )
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout.strip().splitlines()[-1])
 
@@ -33,7 +61,14 @@ def six(tmp_path_factory: pytest.TempPathFactory) -> dict:
 
 def until(folder: Path, line: str, number: signal.Signals, *more: str) -> int:
     """Start a run and send it a signal when it prints `line`; return its exit status."""
-    run = subprocess.Popen(command(*more), cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=ONE_DEVICE)
+    run = subprocess.Popen(
+        command(*more),
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=ONE_DEVICE,
+    )
     assert run.stderr is not None
     for said in run.stderr:
         if said.startswith(line):
@@ -63,9 +98,22 @@ def test_a_killed_and_an_interrupted_run_go_on_as_if_nothing_had_happened(tmp_pa
     assert resumed["series"]["held_out_loss"] == whole["series"]["held_out_loss"]
 
 
-def test_it_goes_on_on_another_mesh_and_says_that_devices_are_emulated(tmp_path: Path, six: dict) -> None:
+def test_it_goes_on_on_another_mesh_and_says_that_devices_are_emulated(
+    tmp_path: Path, six: dict
+) -> None:
     until(tmp_path, "step     3", signal.SIGTERM, "--steps", "6", "--checkpoint", "run")
-    resumed = train(tmp_path, "--steps", "6", "--checkpoint", "run", "--resume", "--set", "mesh.fsdp=2", "--set", "mesh.mp=2")
+    resumed = train(
+        tmp_path,
+        "--steps",
+        "6",
+        "--checkpoint",
+        "run",
+        "--resume",
+        "--set",
+        "mesh.fsdp=2",
+        "--set",
+        "mesh.mp=2",
+    )
     assert resumed["series"]["loss"] == pytest.approx(six["series"]["loss"], abs=1e-4)
     assert resumed["origin"] == "emulated" and "4 virtual devices" in resumed["source"]
 
@@ -82,11 +130,21 @@ def test_it_goes_on_on_another_mesh_and_says_that_devices_are_emulated(tmp_path:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_cannot_run_ends_with_a_message_and_a_code(tmp_path: Path, more, code: int, said: str) -> None:
+def test_what_cannot_run_ends_with_a_message_and_a_code(
+    tmp_path: Path, more, code: int, said: str
+) -> None:
     answer = subprocess.run(
-        command("--steps", "2", *more), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, env=ONE_DEVICE
+        command("--steps", "2", *more),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env=ONE_DEVICE,
     )
-    assert answer.returncode == code and said in answer.stderr and "Traceback" not in answer.stderr, answer.stderr
+    assert (
+        answer.returncode == code and said in answer.stderr and "Traceback" not in answer.stderr
+    ), answer.stderr
 
 
 def together(folder: Path, *more: str) -> list[subprocess.Popen[str]]:
@@ -96,7 +154,11 @@ def together(folder: Path, *more: str) -> list[subprocess.Popen[str]]:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     runs = []
     for number in range(2):
-        told = {"JAX_COORDINATOR_ADDRESS": address, "JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": str(number)}
+        told = {
+            "JAX_COORDINATOR_ADDRESS": address,
+            "JAX_NUM_PROCESSES": "2",
+            "JAX_PROCESS_ID": str(number),
+        }
         flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}  # one device a process
         runs.append(
             subprocess.Popen(
@@ -107,17 +169,24 @@ def together(folder: Path, *more: str) -> list[subprocess.Popen[str]]:
     return runs
 
 
-def test_two_processes_train_as_one_and_the_first_alone_keeps_the_record(tmp_path: Path, six: dict) -> None:
+def test_two_processes_train_as_one_and_the_first_alone_keeps_the_record(
+    tmp_path: Path, six: dict
+) -> None:
     runs = together(tmp_path, "--steps", "6", "--store", "shared")
     answers = [run.communicate(timeout=240) for run in runs]
     assert [run.returncode for run in runs] == [0, 0], answers
     record = json.loads(answers[0][0].strip().splitlines()[-1])
-    assert record["series"]["loss"] == pytest.approx(six["series"]["loss"], rel=1e-5) and record["origin"] == "measured"
+    assert (
+        record["series"]["loss"] == pytest.approx(six["series"]["loss"], rel=1e-5)
+        and record["origin"] == "measured"
+    )
     assert "probe" not in answers[1][0] and "step     1" not in answers[1][1]
     assert len(list((tmp_path / "shared").rglob("*.jsonl"))) == 1
 
 
-def test_a_signal_that_reaches_one_process_of_two_ends_both_after_the_same_step(tmp_path: Path) -> None:
+def test_a_signal_that_reaches_one_process_of_two_ends_both_after_the_same_step(
+    tmp_path: Path,
+) -> None:
     """Launchers signal processes one after the other: the second must not wait for a step that the first will not take."""
     runs = together(tmp_path, "--steps", "4000", "--checkpoint", "run", "--every", "5000")
     first = runs[0].stderr

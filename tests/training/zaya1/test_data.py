@@ -31,7 +31,10 @@ def test_the_standard_library_is_real_text_with_a_part_held_out() -> None:
 
 def test_bytes_are_the_text(text_file: Path) -> None:
     corpus = data.load(config(text_file))
-    assert bytes(corpus.train.astype(np.uint8)).decode(errors="replace")[:200] == text_file.read_text()[:200]
+    assert (
+        bytes(corpus.train.astype(np.uint8)).decode(errors="replace")[:200]
+        == text_file.read_text()[:200]
+    )
 
 
 def test_the_global_batch_does_not_depend_on_the_ranks(text_file: Path) -> None:
@@ -39,7 +42,10 @@ def test_the_global_batch_does_not_depend_on_the_ranks(text_file: Path) -> None:
 
     stream = data.load(config(text_file)).train
     one, _ = data.batch(stream, seed=1, step=3, part=0, parts=1, micro_batch=8, seq_len=16)
-    parts = [data.batch(stream, seed=1, step=3, part=r, parts=4, micro_batch=2, seq_len=16)[0] for r in range(4)]
+    parts = [
+        data.batch(stream, seed=1, step=3, part=r, parts=4, micro_batch=2, seq_len=16)[0]
+        for r in range(4)
+    ]
     assert torch.equal(one, torch.cat(parts))
 
 
@@ -63,7 +69,9 @@ def test_a_bpe_vocabulary_is_trained_on_the_text_and_round_trips(text_file: Path
     assert np.array_equal(data.load(made).train, corpus.train)
 
 
-@pytest.mark.parametrize(("content", "says"), [(None, "does not exist"), ("too short", "a sequence needs")])
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "does not exist"), ("too short", "a sequence needs")]
+)
 def test_text_that_cannot_be_used_says_so(tmp_path: Path, content: str | None, says: str) -> None:
     path = tmp_path / "t.txt"
     if content is not None:

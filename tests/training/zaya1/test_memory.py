@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from mi300bench_training.zaya1 import memory
-from mi300bench_training.zaya1.config import ComputeConfig, DataConfig, ModelConfig, TrainConfig, override_all, preset
+from mi300bench_training.zaya1.config import (
+    ComputeConfig,
+    DataConfig,
+    ModelConfig,
+    TrainConfig,
+    override_all,
+    preset,
+)
 
 SHAPE = ModelConfig(
     vocab=64, hidden=96, blocks=2, heads=8, kv_heads=2, head_dim=32, experts=8, expert_width=160, router_width=24
@@ -29,7 +36,9 @@ def kept_bytes(config: TrainConfig) -> tuple[float, float]:
     from mi300bench_training.zaya1 import model
 
     built = model.build(config, device="cpu")
-    owned = {tensor.untyped_storage().data_ptr() for tensor in [*built.parameters(), *built.buffers()]}
+    owned = {
+        tensor.untyped_storage().data_ptr() for tensor in [*built.parameters(), *built.buffers()]
+    }
     kept: dict[int, int] = {}
     alive = []
 
@@ -43,7 +52,10 @@ def kept_bytes(config: TrainConfig) -> tuple[float, float]:
     tokens = torch.randint(0, 64, (4, 64), generator=torch.Generator().manual_seed(2))
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         built(tokens, tokens)
-    loads = [float(torch.bincount(b.router.chosen_N, minlength=8)[:8].max()) * 8 / 256 for b in built.blocks]
+    loads = [
+        float(torch.bincount(b.router.chosen_N, minlength=8)[:8].max()) * 8 / 256
+        for b in built.blocks
+    ]
     return sum(kept.values()), loads[-1]
 
 
@@ -77,7 +89,12 @@ def test_the_peak_is_near_what_the_instrument_sees(keys) -> None:
 
     from mi300bench_training.zaya1 import measure
 
-    params = {"preset": "tiny", "data.seq_len": 256, "data.micro_batch": 4, "model.vocab": 2048} | keys
+    params = {
+        "preset": "tiny",
+        "data.seq_len": 256,
+        "data.micro_batch": 4,
+        "model.vocab": 2048,
+    } | keys
     probe = measure.Memory(params, Place(rank=0, ranks=1, device=open_torch_device("cpu")))
     probe.prepare()
     predicted = memory.need(probe.config, ranks=1).peak_bytes
@@ -87,16 +104,30 @@ def test_the_peak_is_near_what_the_instrument_sees(keys) -> None:
 def test_each_knob_moves_the_peak_as_it_should() -> None:
     base = override_all(preset("small"), {"data.micro_batch": 16})
     peak = memory.need(base, ranks=1).peak_bytes
-    for keys in ({"compute.recompute": "block"}, {"compute.loss_chunk": 128}, {"data.micro_batch": 8}, {"precision": "bfloat16"}):
+    for keys in (
+        {"compute.recompute": "block"},
+        {"compute.loss_chunk": 128},
+        {"data.micro_batch": 8},
+        {"precision": "bfloat16"},
+    ):
         assert memory.need(override_all(base, keys), ranks=1).peak_bytes < peak
-    assert memory.need(override_all(base, {"compute.experts": "padded"}), ranks=1, load=3.0).peak_bytes > peak
+    assert (
+        memory.need(override_all(base, {"compute.experts": "padded"}), ranks=1, load=3.0).peak_bytes
+        > peak
+    )
     assert memory.need(base, ranks=2).peak_bytes > peak
     whole = memory.need(base, ranks=1)
     assert sum(whole.parts.values()) == whole.peak_bytes
 
 
 def test_the_8b_model_needs_what_its_weights_say() -> None:
-    config = override_all(preset("zaya1-8b"), {"compute.loss_chunk": 1024, "compute.recompute": "block", "data.micro_batch": 1})
+    config = override_all(
+        preset("zaya1-8b"),
+        {"compute.loss_chunk": 1024, "compute.recompute": "block", "data.micro_batch": 1},
+    )
     found = memory.need(config, ranks=8)
-    assert found.parts["parameters"] == 4 * 8_840_488_784 and found.parts["optimizer"] == 8 * 8_840_488_784
+    assert (
+        found.parts["parameters"] == 4 * 8_840_488_784
+        and found.parts["optimizer"] == 8 * 8_840_488_784
+    )
     assert found.peak_bytes < 206_141_652_992

@@ -2,7 +2,14 @@ import pytest
 from mi300bench.errors import PlanError
 
 from mi300bench_training.zaya1 import shapes
-from mi300bench_training.zaya1.config import PRESETS, ModelConfig, from_tables, override, preset, to_tables
+from mi300bench_training.zaya1.config import (
+    PRESETS,
+    ModelConfig,
+    from_tables,
+    override,
+    preset,
+    to_tables,
+)
 
 pytestmark = pytest.mark.torch
 SMALL = ModelConfig(
@@ -56,7 +63,14 @@ def config_of(**parts):
     compute = ComputeConfig(**parts.pop("compute", {}))
     data = DataConfig(seq_len=12, **parts.pop("data", {}))
     precision = parts.pop("precision", "float32")
-    return TrainConfig(preset="test", model=replace(SMALL, **parts), compute=compute, data=data, seed=3, precision=precision)
+    return TrainConfig(
+        preset="test",
+        model=replace(SMALL, **parts),
+        compute=compute,
+        data=data,
+        seed=3,
+        precision=precision,
+    )
 
 
 def build(**parts):
@@ -102,7 +116,9 @@ def test_skipped_tokens_give_their_input_or_zero() -> None:
         block.router.balance.fill_(-10.0)
         block.router.balance[-1] = 10.0
         seen = []
-        block.expert_join.register_forward_pre_hook(lambda _m, args, seen=seen: seen.append(args[0]))
+        block.expert_join.register_forward_pre_hook(
+            lambda _m, args, seen=seen: seen.append(args[0])
+        )
         block(torch.randn(1, 6, 32), None, torch.float32)
         assert bool(seen[0].abs().sum() > 0) is expected
 

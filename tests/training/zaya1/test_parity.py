@@ -41,7 +41,10 @@ BLOCK_NAMES = {
     "experts.up": "mlp.experts.gate_up_proj",
     "experts.down": "mlp.experts.down_proj",
 }
-JOINS = {"attention_join": "post_attention_residual_scale", "expert_join": "post_mlp_residual_scale"}
+JOINS = {
+    "attention_join": "post_attention_residual_scale",
+    "expert_join": "post_mlp_residual_scale",
+}
 JOIN_NAMES = {"output_scale": "hidden_states_scale", "output_bias": "hidden_states_bias",
               "residual_scale": "residual_scale", "residual_bias": "residual_bias"}  # fmt: skip
 
@@ -62,7 +65,11 @@ def pair():
 
     from mi300bench_training.zaya1.model import build
 
-    rope = {"rope_type": "default", "rope_theta": MODEL.rope_base, "partial_rotary_factor": MODEL.rope_fraction}
+    rope = {
+        "rope_type": "default",
+        "rope_theta": MODEL.rope_base,
+        "partial_rotary_factor": MODEL.rope_fraction,
+    }
     theirs = ZayaForCausalLM(
         ZayaConfig(
             vocab_size=MODEL.vocab, hidden_size=MODEL.hidden, num_hidden_layers=MODEL.blocks, num_attention_heads=MODEL.heads,
@@ -81,7 +88,13 @@ def pair():
             noise = torch.randn(parameter.shape, generator=generator)
             parameter.copy_(parameter + 0.1 * noise if parameter.dim() < 2 else parameter * 3)
             # So that tokens differ, and choose differently.
-            parameter.mul_(10 if name == "embedding.weight" else 8 if ".router." in name and parameter.dim() == 2 else 1)
+            parameter.mul_(
+                10
+                if name == "embedding.weight"
+                else 8
+                if ".router." in name and parameter.dim() == 2
+                else 1
+            )
             there[theirs_of(name)].copy_(parameter)
         for index, block in enumerate(ours.blocks):
             block.router.balance.copy_(0.02 * torch.randn(MODEL.experts + 1, generator=generator))
@@ -132,4 +145,7 @@ def test_the_whole_8b_model_counts_the_same() -> None:
 
     with torch.device("meta"):
         theirs = ZayaForCausalLM(ZayaConfig())
-    assert sum(p.numel() for p in theirs.parameters()) == shapes.describe(preset("zaya1-8b")).total_elements
+    assert (
+        sum(p.numel() for p in theirs.parameters())
+        == shapes.describe(preset("zaya1-8b")).total_elements
+    )

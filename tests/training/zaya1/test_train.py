@@ -26,7 +26,9 @@ def train(folder: Path, text: Path, *more: str, launcher: tuple[str, ...] = ()) 
         "--json",
         *more,
     ]
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=240)
+    answer = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=240
+    )
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout.strip().splitlines()[-1])
 
@@ -42,7 +44,9 @@ def test_two_seeded_runs_are_bitwise_equal_and_learn(tmp_path: Path, text_file: 
 
 
 def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path: Path, text_file: Path) -> None:
-    whole = train(tmp_path, text_file, "--ranks", "1", "--steps", "8", "--checkpoint", "a", "--every", "4")
+    whole = train(
+        tmp_path, text_file, "--ranks", "1", "--steps", "8", "--checkpoint", "a", "--every", "4"
+    )
     import torch
 
     state = torch.load(tmp_path / "a" / "zaya1.pt", weights_only=True)
@@ -57,11 +61,25 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path: Path, text_file
             stopped.kill()
             break
     stopped.wait()
-    resumed = train(tmp_path, text_file, "--ranks", "1", "--steps", "8", "--checkpoint", "b", "--every", "3", "--resume")
+    resumed = train(
+        tmp_path,
+        text_file,
+        "--ranks",
+        "1",
+        "--steps",
+        "8",
+        "--checkpoint",
+        "b",
+        "--every",
+        "3",
+        "--resume",
+    )
     assert resumed["series"] == whole["series"]
 
 
-def test_two_ranks_under_torchrun_take_the_same_steps_as_one_with_their_batch(tmp_path: Path, text_file: Path) -> None:
+def test_two_ranks_under_torchrun_take_the_same_steps_as_one_with_their_batch(
+    tmp_path: Path, text_file: Path
+) -> None:
     two = train(
         tmp_path,
         text_file,
@@ -78,7 +96,9 @@ def test_two_ranks_under_torchrun_take_the_same_steps_as_one_with_their_batch(tm
     from mi300bench_training.zaya1.config import override, preset, to_tables
 
     whole = override(override(preset("tiny"), "data.micro_batch", 8), "steps", 4)
-    (tmp_path / "whole.toml").write_text(tomli_w.dumps(tuned_config.to_document(tuned()) | {"config": to_tables(whole)}))
+    (tmp_path / "whole.toml").write_text(
+        tomli_w.dumps(tuned_config.to_document(tuned()) | {"config": to_tables(whole)})
+    )
     one = train(tmp_path, text_file, "--config", "whole.toml", "--ranks", "1")
     assert two["series"]["loss"] == pytest.approx(one["series"]["loss"], rel=1e-4)
 
@@ -95,7 +115,9 @@ def test_two_ranks_resume_as_one_run(tmp_path: Path, text_file: Path) -> None:
             break
     assert "Traceback" not in stopped.stderr.read()
     stopped.wait(timeout=60)
-    resumed = train(tmp_path, text_file, "--steps", "6", "--ranks", "2", "--checkpoint", "e", "--resume")
+    resumed = train(
+        tmp_path, text_file, "--steps", "6", "--ranks", "2", "--checkpoint", "e", "--resume"
+    )
     assert resumed["series"]["loss"] == whole["series"]["loss"]
 
 
@@ -110,7 +132,11 @@ def test_a_tuned_config_is_the_whole_config(tmp_path: Path, text_file: Path) -> 
     document = tuned_config.to_document(tuned()) | {"config": to_tables(made)}
     (tmp_path / "tuned.toml").write_text(tomli_w.dumps(document))
     record = train(tmp_path, text_file, "--config", "tuned.toml", "--ranks", "2")
-    assert record["params"]["tuned"] is True and record["params"]["ddp.bucket_cap_mb"] == "0.1,1" and len(record["samples"]) == 3
+    assert (
+        record["params"]["tuned"] is True
+        and record["params"]["ddp.bucket_cap_mb"] == "0.1,1"
+        and len(record["samples"]) == 3
+    )
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, text_file: Path) -> None:
@@ -120,7 +146,11 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, text_file: Path) -> None:
         [sys.executable, "-m", "mi300bench", "train", "zaya1", "--device", "cpu", "--data", str(text_file), "--ranks", "1",
          "--steps", "2", "--checkpoint", "c", "--resume"], cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert answer.returncode == 4 and "zaya1.pt is damaged" in answer.stderr and "Traceback" not in answer.stderr
+    assert (
+        answer.returncode == 4
+        and "zaya1.pt is damaged" in answer.stderr
+        and "Traceback" not in answer.stderr
+    )
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, text_file: Path) -> None:
@@ -165,7 +195,9 @@ def test_balancing_evens_a_skewed_load() -> None:
 
     def entropy(shares: torch.Tensor) -> float:
         even = shares[:, :-1] / shares[:, :-1].sum(1, keepdim=True)
-        return float((-(even.clamp_min(1e-9).log() * even).sum(1) / torch.log(torch.tensor(4.0))).min())
+        return float(
+            (-(even.clamp_min(1e-9).log() * even).sum(1) / torch.log(torch.tensor(4.0))).min()
+        )
 
     built(tokens)
     balancer.count()

@@ -37,7 +37,8 @@ def merge(weights: Tree, adapters: Tree, lora: LoraConfig) -> Tree:
         return (weight.astype(jnp.float32) + change).astype(weight.dtype)
 
     layers = {
-        name: added(w, adapters["layers"][name]) if name in adapters["layers"] else w for name, w in weights["layers"].items()
+        name: added(w, adapters["layers"][name]) if name in adapters["layers"] else w
+        for name, w in weights["layers"].items()
     }
     merged = weights | {"layers": layers}
     if "lm_head" in adapters:

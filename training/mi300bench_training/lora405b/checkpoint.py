@@ -115,20 +115,30 @@ def read(path: Path) -> Mapping[str, Any]:
     """Return what ``run.json`` of a checkpoint says; `RecordError` names the file that is damaged."""
     try:
         told = json.loads((path / RUN).read_text())
-        wrong = [name for name, kind in FORM.items() if not isinstance(told, dict) or not isinstance(told.get(name), kind)]
+        wrong = [
+            name
+            for name, kind in FORM.items()
+            if not isinstance(told, dict) or not isinstance(told.get(name), kind)
+        ]
         if wrong:
             raise ValueError(f"{RUN} says nothing usable of {wrong[0]}")
         for name, digest in told["digests"].items():
             if _digest(path / name) != digest:
                 raise ValueError(f"{name} is not what was written")
     except (OSError, ValueError) as cause:
-        raise RecordError(f"the checkpoint {path} is damaged: {cause}", hint=_before(path)) from cause
+        raise RecordError(
+            f"the checkpoint {path} is damaged: {cause}", hint=_before(path)
+        ) from cause
     return dict(told)
 
 
 def _before(path: Path) -> str:
     older = [other.name for other in found(path.parent) if other < path]
-    return f"remove {path.name}: --resume then continues from {older[-1]}" if older else "remove it to start anew"
+    return (
+        f"remove {path.name}: --resume then continues from {older[-1]}"
+        if older
+        else "remove it to start anew"
+    )
 
 
 def load(folder: Path, config: TrainConfig, fresh: Any, *, text: str) -> Saved | None:
@@ -158,11 +168,14 @@ def load(folder: Path, config: TrainConfig, fresh: Any, *, text: str) -> Saved |
     try:
         flat = load_file(str(paths[-1] / OPTIMIZER))
         optimizer = jax.tree_util.tree_map_with_path(
-            lambda keys, leaf: flat[sharding.path_of(keys)].astype(leaf.dtype).reshape(leaf.shape), fresh["optimizer"]
+            lambda keys, leaf: flat[sharding.path_of(keys)].astype(leaf.dtype).reshape(leaf.shape),
+            fresh["optimizer"],
         )
         cursor = Cursor(**told["cursor"])
     except (KeyError, TypeError, ValueError) as cause:
-        raise RecordError(f"the checkpoint {paths[-1]} is of another form: {cause}", hint=_before(paths[-1])) from cause
+        raise RecordError(
+            f"the checkpoint {paths[-1]} is of another form: {cause}", hint=_before(paths[-1])
+        ) from cause
     return Saved(
         state={"adapters": adapters, "optimizer": optimizer, "step": np.int32(told["step"])},
         cursor=cursor,

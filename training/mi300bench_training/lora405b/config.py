@@ -35,10 +35,22 @@ class ModelConfig:
     rope_original_length: int = 8192
 
     def __post_init__(self) -> None:
-        tables.require_at_least(self, 1, "vocab", "hidden", "layers", "heads", "kv_heads", "head_dim", "ffn", "rope_factor")
+        tables.require_at_least(
+            self,
+            1,
+            "vocab",
+            "hidden",
+            "layers",
+            "heads",
+            "kv_heads",
+            "head_dim",
+            "ffn",
+            "rope_factor",
+        )
         if self.rope_theta <= 1 or self.norm_eps < 0:
             raise PlanError(
-                f"rope_theta={self.rope_theta:g}, norm_eps={self.norm_eps:g} make no model", hint="rope_theta 500000, norm_eps 1e-5"
+                f"rope_theta={self.rope_theta:g}, norm_eps={self.norm_eps:g} make no model",
+                hint="rope_theta 500000, norm_eps 1e-5",
             )
         if self.heads % self.kv_heads or self.head_dim % 2:
             raise PlanError(
@@ -62,12 +74,18 @@ class LoraConfig:
         unknown = [name for name in self.targets if name not in TARGETS]
         if unknown or not self.targets:
             raise PlanError(
-                f"no adapter can be put on {unknown[0] if unknown else 'nothing'!r}", hint=f"some of {', '.join(TARGETS)}"
+                f"no adapter can be put on {unknown[0] if unknown else 'nothing'!r}",
+                hint=f"some of {', '.join(TARGETS)}",
             )
         if len(set(self.targets)) < len(self.targets):
-            raise PlanError(f"lora.targets names a layer twice: {', '.join(self.targets)}", hint="each once")
+            raise PlanError(
+                f"lora.targets names a layer twice: {', '.join(self.targets)}", hint="each once"
+            )
         if self.rank < 1 or not 0 <= self.dropout < 1:
-            raise PlanError(f"rank={self.rank}, dropout={self.dropout} make no adapter", hint="rank at least 1, dropout under 1")
+            raise PlanError(
+                f"rank={self.rank}, dropout={self.dropout} make no adapter",
+                hint="rank at least 1, dropout under 1",
+            )
 
     @property
     def scale(self) -> float:
@@ -85,7 +103,9 @@ class MeshConfig:
 
     def __post_init__(self) -> None:
         if min(self.dp, self.fsdp, self.mp) < 1:
-            raise PlanError(f"a mesh of {self.dp} x {self.fsdp} x {self.mp} has no device", hint="--mesh 1,8,1")
+            raise PlanError(
+                f"a mesh of {self.dp} x {self.fsdp} x {self.mp} has no device", hint="--mesh 1,8,1"
+            )
 
     @property
     def devices(self) -> int:
@@ -107,7 +127,12 @@ class DataConfig:
     accumulate: int = 1
 
     def __post_init__(self) -> None:
-        if self.seq_len < 2 or self.batch < 1 or self.accumulate < 1 or self.batch % self.accumulate:
+        if (
+            self.seq_len < 2
+            or self.batch < 1
+            or self.accumulate < 1
+            or self.batch % self.accumulate
+        ):
             raise PlanError(
                 f"seq_len={self.seq_len}, batch={self.batch}, accumulate={self.accumulate} hold no training example",
                 hint="seq_len at least 2, batch a multiple of accumulate",
@@ -130,7 +155,9 @@ class ComputeConfig:
 
     def __post_init__(self) -> None:
         if self.remat not in REMATS:
-            raise PlanError(f"remat={self.remat!r} is not known", hint=f"one of {', '.join(REMATS)}")
+            raise PlanError(
+                f"remat={self.remat!r} is not known", hint=f"one of {', '.join(REMATS)}"
+            )
         if self.unroll < 1 or self.attention_block < 1 or self.loss_chunk < 0:
             raise PlanError(
                 f"unroll={self.unroll}, attention_block={self.attention_block}, loss_chunk={self.loss_chunk} cannot be computed",
@@ -188,7 +215,9 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            raise PlanError(f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}")
+            raise PlanError(
+                f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}"
+            )
         tables.require_seed(self.seed)
         if self.steps < 1:
             raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
@@ -243,7 +272,9 @@ PRESETS = {
 def preset(name: str) -> TrainConfig:
     """Return a preset by name; an unknown name lists the known."""
     if name not in PRESETS:
-        raise PlanError(f"there is no preset {name!r} of lora405b", hint=f"one of {', '.join(PRESETS)}")
+        raise PlanError(
+            f"there is no preset {name!r} of lora405b", hint=f"one of {', '.join(PRESETS)}"
+        )
     return PRESETS[name]
 
 
@@ -273,10 +304,17 @@ def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
 
 def point_params(config: TrainConfig, changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a point that trains `config`, a preset with `changed` keys: plain values by dotted key."""
-    always = {"data.seq_len": config.data.seq_len, "data.batch": config.data.batch, "precision": config.precision}
+    always = {
+        "data.seq_len": config.data.seq_len,
+        "data.batch": config.data.batch,
+        "precision": config.precision,
+    }
     return {"preset": config.preset, **always, **changed}
 
 
 def from_params(params: Mapping[str, Any]) -> TrainConfig:
     """Return the config that a point's parameters describe: a preset, and dotted keys set in it."""
-    return override_all(preset(str(params["preset"])), {name: value for name, value in params.items() if name != "preset"})
+    return override_all(
+        preset(str(params["preset"])),
+        {name: value for name, value in params.items() if name != "preset"},
+    )

@@ -64,17 +64,23 @@ class Tokenizer:
             try:
                 from tokenizers import Tokenizer as Loaded
             except ImportError as cause:
-                raise NodeError("the package tokenizers is not installed", hint="pip install tokenizers") from cause
+                raise NodeError(
+                    "the package tokenizers is not installed", hint="pip install tokenizers"
+                ) from cause
             try:
                 self.inner = Loaded.from_file(path)
             except Exception as cause:  # the library raises bare exceptions of its own
-                raise PlanError(f"{path} is no tokenizer: {cause}", hint="a tokenizer.json as Hugging Face writes it") from cause
+                raise PlanError(
+                    f"{path} is no tokenizer: {cause}",
+                    hint="a tokenizer.json as Hugging Face writes it",
+                ) from cause
         self.start = self._mark(START, STARTS, "bos_token")
         self.end = self._mark(END, ENDS, "eos_token")
         needed = self.inner.get_vocab_size() if self.inner else END + 1
         if needed > vocab:
             raise PlanError(
-                f"the tokenizer has {needed} tokens, the model's vocabulary {vocab}", hint="another --tokenizer or --preset"
+                f"the tokenizer has {needed} tokens, the model's vocabulary {vocab}",
+                hint="another --tokenizer or --preset",
             )
 
     def _mark(self, built_in: int, names: tuple[str, ...], key: str) -> int | None:
@@ -85,26 +91,39 @@ class Tokenizer:
         try:
             told = json.loads(beside.read_text()).get(key) if beside.exists() else None
         except (OSError, ValueError, AttributeError) as cause:
-            raise PlanError(f"{beside} cannot be read: {cause}", hint="restore it, or move it away") from cause
+            raise PlanError(
+                f"{beside} cannot be read: {cause}", hint="restore it, or move it away"
+            ) from cause
         if told:
             names = (str(told.get("content") if isinstance(told, dict) else told),)
-        found: list[int] = [number for name in names if (number := self.inner.token_to_id(name)) is not None]
+        found: list[int] = [
+            number for name in names if (number := self.inner.token_to_id(name)) is not None
+        ]
         return found[0] if found else None
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of `text`."""
-        return list(self.inner.encode(text, add_special_tokens=False).ids) if self.inner else list(text.encode())
+        return (
+            list(self.inner.encode(text, add_special_tokens=False).ids)
+            if self.inner
+            else list(text.encode())
+        )
 
     def document(self, prompt: str, answer: str) -> Document:
         """Return a whole document between its marks."""
         given = self.encode(prompt) if prompt else []
         start, end = ([] if mark is None else [mark] for mark in (self.start, self.end))
-        return Document(tokens=[*start, *given, *self.encode(answer), *end], prompt=len(start) + len(given) if given else 0)
+        return Document(
+            tokens=[*start, *given, *self.encode(answer), *end],
+            prompt=len(start) + len(given) if given else 0,
+        )
 
     @property
     def missing(self) -> str:
         """Return a remark where documents have no mark; empty where they have both."""
-        lacking = [name for name, mark in (("start", self.start), ("end", self.end)) if mark is None]
+        lacking = [
+            name for name, mark in (("start", self.start), ("end", self.end)) if mark is None
+        ]
         return f"documents have no mark of their {' and '.join(lacking)}" if lacking else ""
 
 
@@ -125,7 +144,9 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as cause:
-        raise PlanError(f"{path} cannot be read as text: {cause}", hint="UTF-8 text or JSON lines") from cause
+        raise PlanError(
+            f"{path} cannot be read as text: {cause}", hint="UTF-8 text or JSON lines"
+        ) from cause
     if path.suffix != ".jsonl":
         yield "", text
         return
@@ -135,7 +156,9 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
         try:
             row = json.loads(line)
         except ValueError as cause:
-            raise RecordError(f"{path}:{number} is not JSON: {cause}", hint="one JSON object a line") from cause
+            raise RecordError(
+                f"{path}:{number} is not JSON: {cause}", hint="one JSON object a line"
+            ) from cause
         pair = _pair(row) if isinstance(row, dict) else None
         if pair is None:
             raise RecordError(
@@ -167,7 +190,10 @@ def pack(found: list[Document], seq_len: int) -> dict[str, Rows]:
     for document in found:
         starts.append(len(tokens))
         tokens += document.tokens
-        learned = [IGNORED if place + 1 < document.prompt else token for place, token in enumerate(document.tokens[1:])]
+        learned = [
+            IGNORED if place + 1 < document.prompt else token
+            for place, token in enumerate(document.tokens[1:])
+        ]
         targets += [*learned, IGNORED]
     rows = len(tokens) // seq_len
     mark = np.zeros(len(tokens), np.int32)
@@ -203,7 +229,10 @@ def split(found: list[Document], seq_len: int) -> tuple[list[Document], list[Doc
             hint="more text, or a smaller --seq-len",
         )
     held = found[::HELD_OUT_ONE_IN]
-    if len(found) >= HELD_OUT_ONE_IN and seq_len <= sum(len(document.tokens) for document in held) <= total - seq_len:
+    if (
+        len(found) >= HELD_OUT_ONE_IN
+        and seq_len <= sum(len(document.tokens) for document in held) <= total - seq_len
+    ):
         return [document for place, document in enumerate(found) if place % HELD_OUT_ONE_IN], held
     return _first_tokens(found, total - max(total // HELD_OUT_ONE_IN, seq_len))
 
@@ -227,7 +256,9 @@ class Cursor:
     epoch: int = 0
     row: int = 0
 
-    def take(self, rows: dict[str, Rows], count: int, seed: int) -> tuple[dict[str, Rows], "Cursor"]:
+    def take(
+        self, rows: dict[str, Rows], count: int, seed: int
+    ) -> tuple[dict[str, Rows], "Cursor"]:
         """Return the next `count` rows and the cursor behind them. Each epoch has an order of its own, drawn by seed."""
         total, epoch, place = len(rows["tokens"]), self.epoch, self.row
         chosen: list[int] = []

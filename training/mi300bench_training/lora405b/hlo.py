@@ -32,7 +32,9 @@ BYTES = {
 _SHAPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 _HEAD = re.compile(r"^\s*(ENTRY\s+)?%?([\w.\-]+)\s*\(.*\)\s*->.*\{\s*$")
 _INSTRUCTION = re.compile(r"^\s*(?:ROOT\s+)?%?([\w.\-]+)\s*=\s*(.*?)\s([a-z][\w\-]*)\((.*)$")
-_GROUPS = re.compile(r"replica_groups=(mesh\[[^\]]*\][^{]*\{[^}]*\}|\[\d+,\d+\]|\{(?:\{[\d,]*\},?)*\})")
+_GROUPS = re.compile(
+    r"replica_groups=(mesh\[[^\]]*\][^{]*\{[^}]*\}|\[\d+,\d+\]|\{(?:\{[\d,]*\},?)*\})"
+)
 _CALLED = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?%?([\w.\-]+)")
 
 
@@ -82,7 +84,8 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
             found[current].append(Instruction(*match.groups()))
     if not entry:
         raise RecordError(
-            "the compiler's module has no entry computation", hint="another jaxlib than 0.10 may print it differently"
+            "the compiler's module has no entry computation",
+            hint="another jaxlib than 0.10 may print it differently",
         )
     return found, entry
 
@@ -108,7 +111,10 @@ def groups_of(rest: str) -> str:
     match = _GROUPS.search(rest)
     if match is None:
         if "replica_groups=" in rest:
-            raise RecordError(f"groups cannot be read: {rest[:160]}", hint="another jaxlib than 0.10 may print them differently")
+            raise RecordError(
+                f"groups cannot be read: {rest[:160]}",
+                hint="another jaxlib than 0.10 may print them differently",
+            )
         return ""
     return match.group(1)
 
@@ -116,7 +122,9 @@ def groups_of(rest: str) -> str:
 def group_size(rest: str, devices: int) -> int:
     """Return how many devices take part in one group of a collective."""
     groups = groups_of(rest)
-    if groups.startswith("mesh"):  # a mesh of axes with their sizes, perhaps the order of its devices, and the axes of a group
+    if groups.startswith(
+        "mesh"
+    ):  # a mesh of axes with their sizes, perhaps the order of its devices, and the axes of a group
         axes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", groups)}
         size = 1
         for name in re.findall(r"'([^']+)'", groups.rpartition("{")[2]):
@@ -165,7 +173,10 @@ def trip_count(rest: str, computations: Mapping[str, list[Instruction]]) -> int:
         if instruction.op == "constant" and (found := re.match(r"(\d+)\)", instruction.rest))
     ]
     if len(constants) != 1:
-        raise RecordError(f"a loop's length cannot be read: {rest[:120]}", hint="another jaxlib than 0.10 may print it differently")
+        raise RecordError(
+            f"a loop's length cannot be read: {rest[:120]}",
+            hint="another jaxlib than 0.10 may print it differently",
+        )
     return constants[0]
 
 
@@ -175,15 +186,23 @@ def _operands(instruction: Instruction) -> list[str]:
 
 def _merged(instructions: list[Instruction]) -> set[str]:
     """Return the all-reduces that a sum takes into another one of the same groups, whose results nothing else needs."""
-    uses: Counter[str] = Counter(name for instruction in instructions for name in _operands(instruction))
+    uses: Counter[str] = Counter(
+        name for instruction in instructions for name in _operands(instruction)
+    )
     reduced: dict[str, str] = {}  # name of a reduced value -> the groups over which it is
     gone: set[str] = set()
     for instruction in instructions:
         if instruction.op == "all-reduce":
-            reduced[instruction.name] = f"{instruction.shape.split('{')[0]} {groups_of(instruction.rest)}"
+            reduced[instruction.name] = (
+                f"{instruction.shape.split('{')[0]} {groups_of(instruction.rest)}"
+            )
         elif instruction.op == "add":
             parts = _operands(instruction)
-            if len(parts) == 2 and all(p in reduced and uses[p] == 1 for p in parts) and reduced[parts[0]] == reduced[parts[1]]:
+            if (
+                len(parts) == 2
+                and all(p in reduced and uses[p] == 1 for p in parts)
+                and reduced[parts[0]] == reduced[parts[1]]
+            ):
                 gone.add(_all_reduce_of(parts[0], instructions, gone))
                 reduced[instruction.name] = reduced[parts[0]]
     return gone
@@ -213,7 +232,9 @@ class _Reader:
         """Return what one run of a computation moves and computes, with all it calls."""
         if name not in self.known:
             total = Traffic()
-            shapes = {instruction.name: instruction.shape for instruction in self.computations[name]}
+            shapes = {
+                instruction.name: instruction.shape for instruction in self.computations[name]
+            }
             merged = _merged(self.computations[name])
             for instruction in self.computations[name]:
                 if instruction.name not in merged:

@@ -30,7 +30,11 @@ class Step(AbstractProbe):
         config = self.config
         mesh = sharding.make_mesh(config.mesh, jax.devices()[: config.mesh.devices])
         corpus = data.load(config.data, vocab=config.model.vocab)
-        self.frozen = weights.load(Path(config.weights), config, mesh) if config.weights else weights.random_weights(config, mesh)
+        self.frozen = (
+            weights.load(Path(config.weights), config, mesh)
+            if config.weights
+            else weights.random_weights(config, mesh)
+        )
         state = start_state(config)
         self.state = jax.device_put(state, sharding.shardings(mesh, state))
         rows, _ = Cursor().take(corpus.train, config.data.batch, config.seed)

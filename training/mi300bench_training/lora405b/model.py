@@ -48,7 +48,9 @@ def draw(config: TrainConfig, key: Array) -> Tree:
 
     leaves, tree = jax.tree_util.tree_flatten_with_path(empty(config))
     keys = jax.random.split(key, len(leaves))
-    drawn: Tree = tree.unflatten([one(path, leaf, mine) for (path, leaf), mine in zip(leaves, keys, strict=True)])
+    drawn: Tree = tree.unflatten(
+        [one(path, leaf, mine) for (path, leaf), mine in zip(leaves, keys, strict=True)]
+    )
     return drawn
 
 
@@ -60,8 +62,13 @@ def frequencies(model: ModelConfig) -> list[float]:
         turns = model.rope_original_length * frequency / (2 * math.pi)
         if turns < model.rope_low_frequency:
             frequency /= model.rope_factor
-        elif turns <= model.rope_high_frequency and model.rope_high_frequency > model.rope_low_frequency:
-            smooth = (turns - model.rope_low_frequency) / (model.rope_high_frequency - model.rope_low_frequency)
+        elif (
+            turns <= model.rope_high_frequency
+            and model.rope_high_frequency > model.rope_low_frequency
+        ):
+            smooth = (turns - model.rope_low_frequency) / (
+                model.rope_high_frequency - model.rope_low_frequency
+            )
             frequency = (1 - smooth) * frequency / model.rope_factor + smooth * frequency
         found.append(frequency)
     return found
@@ -72,7 +79,9 @@ def rotate(x: Array, cos: Array, sin: Array) -> Array:
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     shape = (*cos.shape[:2], *(1,) * (x.ndim - 3), cos.shape[-1])
     cos, sin = cos.reshape(shape), sin.reshape(shape)
-    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1).astype(x.dtype)
+    return jnp.concatenate(
+        [first * cos - second * sin, second * cos + first * sin], axis=-1
+    ).astype(x.dtype)
 
 
 def norm(x: Array, weight: Array, eps: float) -> Array:
@@ -86,18 +95,25 @@ def positions_of(documents_BT: Array) -> Array:
     """Return each token's place in its own document, from document numbers that grow along a row."""
     length = documents_BT.shape[1]
     place = jnp.arange(length)[None, :]
-    starts = jnp.concatenate([jnp.ones_like(documents_BT[:, :1], bool), documents_BT[:, 1:] != documents_BT[:, :-1]], axis=1)
+    starts = jnp.concatenate(
+        [jnp.ones_like(documents_BT[:, :1], bool), documents_BT[:, 1:] != documents_BT[:, :-1]],
+        axis=1,
+    )
     return place - jax.lax.cummax(jnp.where(starts, place, 0), axis=1)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
-def products(x: Array, weights: tuple[Array, ...], names: tuple[str, ...], placing: Placing) -> tuple[Array, ...]:
+def products(
+    x: Array, weights: tuple[Array, ...], names: tuple[str, ...], placing: Placing
+) -> tuple[Array, ...]:
     """Return x times each of several frozen weights, gathered where they are used.
 
     Their input gradients are added before anything else is, so that where mp splits the weights' outputs the compiler can add the
     devices' parts up first and reduce once; and no weight gradient is ever formed.
     """
-    return tuple(x @ placing.weight(name, weight) for name, weight in zip(names, weights, strict=True))
+    return tuple(
+        x @ placing.weight(name, weight) for name, weight in zip(names, weights, strict=True)
+    )
 
 
 def _products_forward(
@@ -107,11 +123,17 @@ def _products_forward(
 
 
 def _products_backward(
-    names: tuple[str, ...], placing: Placing, weights: tuple[Array, ...], gradients: tuple[Array, ...]
+    names: tuple[str, ...],
+    placing: Placing,
+    weights: tuple[Array, ...],
+    gradients: tuple[Array, ...],
 ) -> tuple[Array, None]:
     # Not gradient @ weight.T: a transposed weight would be gathered a second time.
     gathered = (placing.weight(name, weight) for name, weight in zip(names, weights, strict=True))
-    parts = [jnp.einsum("...o,io->...i", gradient, weight) for gradient, weight in zip(gradients, gathered, strict=True)]
+    parts = [
+        jnp.einsum("...o,io->...i", gradient, weight)
+        for gradient, weight in zip(gradients, gathered, strict=True)
+    ]
     return functools.reduce(jnp.add, parts), None
 
 
@@ -148,24 +170,42 @@ class Linear:
     """Frozen products with their adapters, where they have one. `dropout` is (key, rate) for the adapters' input, or None."""
 
     def __init__(
-        self, weights: Tree, adapters: Tree, scale: float, placing: Placing, dropout: tuple[Array, float] | None = None
+        self,
+        weights: Tree,
+        adapters: Tree,
+        scale: float,
+        placing: Placing,
+        dropout: tuple[Array, float] | None = None,
     ) -> None:
-        self.weights, self.adapters, self.scale, self.placing, self.dropout = weights, adapters, scale, placing, dropout
+        self.weights, self.adapters, self.scale, self.placing, self.dropout = (
+            weights,
+            adapters,
+            scale,
+            placing,
+            dropout,
+        )
 
     def __call__(self, *names: str, x: Array) -> Any:
         """Return x through the layers of these names, or through the one."""
         results = products(x, tuple(self.weights[name] for name in names), names, self.placing)
-        adapted = tuple(self._adapted(name, x, result) for name, result in zip(names, results, strict=True))
+        adapted = tuple(
+            self._adapted(name, x, result) for name, result in zip(names, results, strict=True)
+        )
         return adapted if len(names) > 1 else adapted[0]
 
     def _adapted(self, name: str, x: Array, result: Array) -> Array:
         if name not in self.adapters:
             return result
-        a, b = (self.placing.adapter(name, part, self.adapters[name][part].astype(x.dtype)) for part in ("a", "b"))
+        a, b = (
+            self.placing.adapter(name, part, self.adapters[name][part].astype(x.dtype))
+            for part in ("a", "b")
+        )
         inside = x
         if self.dropout is not None:
             key, rate = self.dropout
-            kept = jax.random.bernoulli(jax.random.fold_in(key, shapes_order(name)), 1 - rate, x.shape)
+            kept = jax.random.bernoulli(
+                jax.random.fold_in(key, shapes_order(name)), 1 - rate, x.shape
+            )
             inside = jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)
         return result + low_rank(inside, a, b) * jnp.asarray(self.scale, x.dtype)
 
@@ -175,7 +215,15 @@ def shapes_order(name: str) -> int:
     return sum(ord(letter) for letter in name)
 
 
-def layer(config: TrainConfig, x: Array, linear: Linear, cos: Array, sin: Array, documents: Array, weights: Tree) -> Array:
+def layer(
+    config: TrainConfig,
+    x: Array,
+    linear: Linear,
+    cos: Array,
+    sin: Array,
+    documents: Array,
+    weights: Tree,
+) -> Array:
     """Return one layer's output [B, T, D]."""
     model = config.model
     batch, length, _ = x.shape
@@ -183,8 +231,13 @@ def layer(config: TrainConfig, x: Array, linear: Linear, cos: Array, sin: Array,
     hidden = norm(x, weights["attention_norm"], model.norm_eps)
     query, key, value = linear("q_proj", "k_proj", "v_proj", x=hidden)
     query = query.reshape(batch, length, model.kv_heads, group, model.head_dim)
-    key, value = (each.reshape(batch, length, model.kv_heads, model.head_dim) for each in (key, value))
-    query, key, value = (checkpoint_name(each, KEPT) for each in (rotate(query, cos, sin), rotate(key, cos, sin), value))
+    key, value = (
+        each.reshape(batch, length, model.kv_heads, model.head_dim) for each in (key, value)
+    )
+    query, key, value = (
+        checkpoint_name(each, KEPT)
+        for each in (rotate(query, cos, sin), rotate(key, cos, sin), value)
+    )
     mixed = attention(query, key, value, documents, config.compute.attention_block)
     x = checkpoint_name(x + linear("o_proj", x=mixed.reshape(batch, length, -1)), KEPT)
     hidden = norm(x, weights["mlp_norm"], model.norm_eps)
@@ -193,14 +246,24 @@ def layer(config: TrainConfig, x: Array, linear: Linear, cos: Array, sin: Array,
 
 
 def hidden_states(
-    config: TrainConfig, weights: Tree, adapters: Tree, tokens_BT: Array, documents_BT: Array, key: Array | None, placing: Placing
+    config: TrainConfig,
+    weights: Tree,
+    adapters: Tree,
+    tokens_BT: Array,
+    documents_BT: Array,
+    key: Array | None,
+    placing: Placing,
 ) -> Array:
     """Return the last hidden states [B, T, D], normed. `placing` knows the mesh; `key` draws dropout."""
     model, lora = config.model, config.lora
-    angles = positions_of(documents_BT)[..., None].astype(jnp.float32) * jnp.asarray(frequencies(model), jnp.float32)
+    angles = positions_of(documents_BT)[..., None].astype(jnp.float32) * jnp.asarray(
+        frequencies(model), jnp.float32
+    )
     cos, sin = jnp.cos(angles), jnp.sin(angles)
     drops = key is not None and lora.dropout > 0
-    keys = jax.random.split(key, model.layers) if drops else jnp.zeros((model.layers, 0), jnp.uint32)
+    keys = (
+        jax.random.split(key, model.layers) if drops else jnp.zeros((model.layers, 0), jnp.uint32)
+    )
 
     def body(x: Array, one: tuple[Tree, Tree, Array]) -> tuple[Array, None]:
         own, low, mine = one
@@ -215,9 +278,17 @@ def hidden_states(
     return norm(x, weights["norm"], model.norm_eps)
 
 
-def logits(config: TrainConfig, weights: Tree, adapters: Tree, tokens_BT: Array, documents_BT: Array | None = None) -> Array:
+def logits(
+    config: TrainConfig,
+    weights: Tree,
+    adapters: Tree,
+    tokens_BT: Array,
+    documents_BT: Array | None = None,
+) -> Array:
     """Return logits [B, T, V] in float32; without document numbers a row is one document."""
     documents = jnp.zeros_like(tokens_BT) if documents_BT is None else documents_BT
     here = Placing()
     hidden = hidden_states(config, weights, adapters, tokens_BT, documents, None, here)
-    return Linear(weights, adapters, config.lora.scale, here)("lm_head", x=hidden).astype(jnp.float32)
+    return Linear(weights, adapters, config.lora.scale, here)("lm_head", x=hidden).astype(
+        jnp.float32
+    )

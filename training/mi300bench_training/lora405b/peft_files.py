@@ -27,7 +27,10 @@ def names(model: ModelConfig, target: str, part: str) -> list[str]:
     """Return PEFT's name of each matrix of a target, by layer; the head has one."""
     if target == "lm_head":
         return [f"base_model.model.lm_head.{PARTS[part]}.weight"]
-    return [f"base_model.model.model.layers.{i}.{PLACES[target]}.{PARTS[part]}.weight" for i in range(model.layers)]
+    return [
+        f"base_model.model.model.layers.{i}.{PLACES[target]}.{PARTS[part]}.weight"
+        for i in range(model.layers)
+    ]
 
 
 def to_peft(adapters: Tree, model: ModelConfig, lora: LoraConfig) -> dict[str, NDArray[np.float32]]:
@@ -43,7 +46,9 @@ def to_peft(adapters: Tree, model: ModelConfig, lora: LoraConfig) -> dict[str, N
     return found
 
 
-def save(folder: Path, adapters: Tree, model: ModelConfig, lora: LoraConfig, *, base: str = "") -> None:
+def save(
+    folder: Path, adapters: Tree, model: ModelConfig, lora: LoraConfig, *, base: str = ""
+) -> None:
     """Write adapters so that ``PeftModel.from_pretrained(model, folder)`` reads them."""
     from safetensors.numpy import save_file
 
@@ -86,11 +91,21 @@ def load_config(folder: Path) -> LoraConfig:
         table = json.loads(path.read_text())
         for key, values in ONLY.items():
             if table.get(key, values[0]) not in values:
-                raise RecordError(f"{path}: {key} is {table[key]!r}, only {values[0]!r} can be read", hint="another adapter")
+                raise RecordError(
+                    f"{path}: {key} is {table[key]!r}, only {values[0]!r} can be read",
+                    hint="another adapter",
+                )
         targets = table["target_modules"]
-        unknown = [targets] if isinstance(targets, str) else [name for name in targets if name not in (*PLACES, "lm_head")]
+        unknown = (
+            [targets]
+            if isinstance(targets, str)
+            else [name for name in targets if name not in (*PLACES, "lm_head")]
+        )
         if unknown:
-            raise RecordError(f"{path}: no adapter can be put on {unknown[0]!r}", hint=f"some of {', '.join(PLACES)}, lm_head")
+            raise RecordError(
+                f"{path}: no adapter can be put on {unknown[0]!r}",
+                hint=f"some of {', '.join(PLACES)}, lm_head",
+            )
         return LoraConfig(
             rank=int(table["r"]),
             alpha=float(table["lora_alpha"]),
@@ -100,7 +115,8 @@ def load_config(folder: Path) -> LoraConfig:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise RecordError(
-            f"{path} is no PEFT adapter config: {cause}", hint="a folder that PEFT's save_pretrained wrote"
+            f"{path} is no PEFT adapter config: {cause}",
+            hint="a folder that PEFT's save_pretrained wrote",
         ) from cause
 
 
@@ -126,7 +142,8 @@ def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
         found = load_file(str(path))
     except (OSError, SafetensorError) as cause:
         raise RecordError(
-            f"{path} cannot be read: {cause}", hint="restore it from a copy; a truncated file is not whole"
+            f"{path} cannot be read: {cause}",
+            hint="restore it from a copy; a truncated file is not whole",
         ) from cause
     tree: Tree = {"layers": {}}
     for parameter in shapes.adapters(model, lora):
@@ -134,16 +151,24 @@ def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
         wanted = names(model, target, part)
         missing = [name for name in wanted if name not in found]
         if missing:
-            raise RecordError(f"{path} lacks {missing[0]}", hint="an adapter of the same model and targets")
+            raise RecordError(
+                f"{path} lacks {missing[0]}", hint="an adapter of the same model and targets"
+            )
         matrices = [found.pop(name).T for name in wanted]
         shape = parameter.shape[-2:]
         for name, matrix in zip(wanted, matrices, strict=True):
             if matrix.shape != shape:
                 raise RecordError(
-                    f"{path}: {name} is {matrix.T.shape}, not {shape[::-1]}", hint="an adapter of the same model and rank"
+                    f"{path}: {name} is {matrix.T.shape}, not {shape[::-1]}",
+                    hint="an adapter of the same model and rank",
                 )
         holder = tree["layers"] if place else tree
-        holder.setdefault(target, {})[part] = np.stack(matrices).astype(np.float32) if place else matrices[0].astype(np.float32)
+        holder.setdefault(target, {})[part] = (
+            np.stack(matrices).astype(np.float32) if place else matrices[0].astype(np.float32)
+        )
     if found:
-        raise RecordError(f"{path} has {len(found)} tensors more, such as {min(found)}", hint="name its targets in the config")
+        raise RecordError(
+            f"{path} has {len(found)} tensors more, such as {min(found)}",
+            hint="name its targets in the config",
+        )
     return tree

@@ -64,24 +64,40 @@ def compile_step(config: Any, folder: Path) -> Planned:
 
     def placed(tree: Any) -> Any:
         where = sharding.shardings(mesh, tree)
-        return jax.tree.map(lambda leaf, spot: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=spot), tree, where)
+        return jax.tree.map(
+            lambda leaf, spot: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=spot),
+            tree,
+            where,
+        )
 
     weights = placed(model.empty(config))
     state = placed(jax.eval_shape(lambda: step.new_state(config, jax.random.key(0))))
     shape, spot = (config.data.batch, config.data.seq_len), NamedSharding(mesh, sharding.BATCH)
-    batch = {name: jax.ShapeDtypeStruct(shape, jnp.int32, sharding=spot) for name in ("tokens", "targets", "documents")}
+    batch = {
+        name: jax.ShapeDtypeStruct(shape, jnp.int32, sharding=spot)
+        for name in ("tokens", "targets", "documents")
+    }
     before = set(folder.glob(f"*{PARTITIONED}*"))
     lowered = step.jitted(config, mesh).lower(weights, state, batch)
     compiled = lowered.compile()
     dumped = {path for path in folder.glob(f"*{PARTITIONED}*") if "jit_step" in path.name} - before
     # One device is not partitioned: the module that was given to the compiler moves nothing.
-    text = dumped.pop().read_text() if dumped else lowered.compiler_ir(dialect="hlo").as_hlo_module().to_string()
+    text = (
+        dumped.pop().read_text()
+        if dumped
+        else lowered.compiler_ir(dialect="hlo").as_hlo_module().to_string()
+    )
     found = hlo.traffic(text, config.mesh.devices)
     memory = compiled.memory_analysis()
 
     def on_a_device(tree: Any) -> float:
         leaves = jax.tree.leaves(tree)
-        return float(sum(leaf.dtype.itemsize * _product(leaf.sharding.shard_shape(leaf.shape)) for leaf in leaves))
+        return float(
+            sum(
+                leaf.dtype.itemsize * _product(leaf.sharding.shard_shape(leaf.shape))
+                for leaf in leaves
+            )
+        )
 
     return Planned(
         weights=on_a_device(weights),

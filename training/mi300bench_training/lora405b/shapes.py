@@ -13,7 +13,10 @@ from mi300bench.schema.model import Gemm, ModelDescription, Parameter
 
 from mi300bench_training.lora405b.config import LoraConfig, ModelConfig, TrainConfig
 
-SPLIT_INPUTS = ("o_proj", "down_proj")  # whose input mp splits, and A with it; elsewhere it splits the output, and B with it
+SPLIT_INPUTS = (
+    "o_proj",
+    "down_proj",
+)  # whose input mp splits, and A with it; elsewhere it splits the output, and B with it
 
 
 def linears(model: ModelConfig) -> dict[str, tuple[int, int]]:
@@ -32,10 +35,16 @@ def linears(model: ModelConfig) -> dict[str, tuple[int, int]]:
 
 def parameters(model: ModelConfig) -> tuple[Parameter, ...]:
     """Return every frozen tensor, layers stacked along the first axis."""
-    norms = [Parameter(name=f"layers.{name}", shape=(model.layers, model.hidden)) for name in ("attention_norm", "mlp_norm")]
+    norms = [
+        Parameter(name=f"layers.{name}", shape=(model.layers, model.hidden))
+        for name in ("attention_norm", "mlp_norm")
+    ]
     return (
         Parameter(name="embed", shape=(model.vocab, model.hidden)),
-        *(Parameter(name=f"layers.{name}", shape=(model.layers, *shape)) for name, shape in linears(model).items()),
+        *(
+            Parameter(name=f"layers.{name}", shape=(model.layers, *shape))
+            for name, shape in linears(model).items()
+        ),
         *norms,
         Parameter(name="norm", shape=(model.hidden,)),
         Parameter(name="lm_head", shape=(model.hidden, model.vocab)),
@@ -61,13 +70,17 @@ def count(tensors: tuple[Parameter, ...]) -> int:
 
 def matmul_elements(model: ModelConfig) -> int:
     """Return the weights that a token is multiplied with: layers and head, without norms and embedding."""
-    return model.layers * sum(inside * outside for inside, outside in linears(model).values()) + model.hidden * model.vocab
+    return (
+        model.layers * sum(inside * outside for inside, outside in linears(model).values())
+        + model.hidden * model.vocab
+    )
 
 
 def gemms(model: ModelConfig, tokens: int) -> tuple[Gemm, ...]:
     """Return the products of one forward pass over `tokens` tokens; the backward pass adds the input gradients alone."""
     inner = tuple(
-        Gemm(name=name, m=tokens, n=outside, k=inside, count=model.layers) for name, (inside, outside) in linears(model).items()
+        Gemm(name=name, m=tokens, n=outside, k=inside, count=model.layers)
+        for name, (inside, outside) in linears(model).items()
     )
     return (*inner, Gemm(name="lm_head", m=tokens, n=model.vocab, k=model.hidden))
 
@@ -88,10 +101,18 @@ def describe(config: TrainConfig) -> ModelDescription:
 def mesh_gemms(config: TrainConfig) -> tuple[Gemm, ...]:
     """Return the forward products of one device on the config's mesh, for one part of an accumulated batch."""
     mesh, found = config.mesh, []
-    tokens = config.data.batch * config.data.seq_len // config.data.accumulate // (mesh.dp * mesh.fsdp)
+    tokens = (
+        config.data.batch * config.data.seq_len // config.data.accumulate // (mesh.dp * mesh.fsdp)
+    )
     for gemm in gemms(config.model, tokens):
-        n, k = (gemm.n, gemm.k // mesh.mp) if gemm.name in SPLIT_INPUTS else (gemm.n // mesh.mp, gemm.k)
-        found.append(Gemm(name=gemm.name, m=tokens, n=n, k=k, count=gemm.count * config.data.accumulate))
+        n, k = (
+            (gemm.n, gemm.k // mesh.mp)
+            if gemm.name in SPLIT_INPUTS
+            else (gemm.n // mesh.mp, gemm.k)
+        )
+        found.append(
+            Gemm(name=gemm.name, m=tokens, n=n, k=k, count=gemm.count * config.data.accumulate)
+        )
     return tuple(found)
 
 
@@ -100,7 +121,9 @@ def divides(config: TrainConfig) -> bool:
     mesh, model = config.mesh, config.model
     both = mesh.fsdp * mesh.mp
     sizes = [(model.hidden, model.vocab), *linears(model).values()]
-    return model.kv_heads % mesh.mp == 0 and all(size % both == 0 for pair in sizes for size in pair)
+    return model.kv_heads % mesh.mp == 0 and all(
+        size % both == 0 for pair in sizes for size in pair
+    )
 
 
 def held_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
@@ -114,8 +137,14 @@ def held_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     if config.compute.remat != "full":
         inner = 2 * (model.heads + model.kv_heads) * model.head_dim + 2 * model.ffn
         kept += model.hidden + inner / mesh.mp
-    tokens = config.data.batch * config.data.seq_len / config.data.accumulate / (mesh.dp * mesh.fsdp)
-    return frozen + 12.0 * sum(_adapter_parts(config, also_fsdp=True)) + element_bytes * model.layers * tokens * kept
+    tokens = (
+        config.data.batch * config.data.seq_len / config.data.accumulate / (mesh.dp * mesh.fsdp)
+    )
+    return (
+        frozen
+        + 12.0 * sum(_adapter_parts(config, also_fsdp=True))
+        + element_bytes * model.layers * tokens * kept
+    )
 
 
 def flop_per_token(config: TrainConfig) -> float:
@@ -128,7 +157,15 @@ def flop_per_token(config: TrainConfig) -> float:
 def gathered_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     """Return what a device receives of weights in a step: two passes a part, (fsdp - 1) / fsdp of what mp leaves it."""
     mesh = config.mesh
-    return 2 * config.data.accumulate * (mesh.fsdp - 1) / mesh.fsdp * count(parameters(config.model)) * element_bytes / mesh.mp
+    return (
+        2
+        * config.data.accumulate
+        * (mesh.fsdp - 1)
+        / mesh.fsdp
+        * count(parameters(config.model))
+        * element_bytes
+        / mesh.mp
+    )
 
 
 def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
@@ -147,7 +184,13 @@ def gradient_message_bytes(config: TrainConfig, element_bytes: int = 2) -> float
 def gradient_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     """Return what a device receives of the adapters' gradients in a step: an all-reduce over dp x fsdp a part of the batch."""
     groups = config.mesh.dp * config.mesh.fsdp
-    return 2 * config.data.accumulate * (groups - 1) / groups * gradient_message_bytes(config, element_bytes)
+    return (
+        2
+        * config.data.accumulate
+        * (groups - 1)
+        / groups
+        * gradient_message_bytes(config, element_bytes)
+    )
 
 
 def _adapter_parts(config: TrainConfig, *, also_fsdp: bool = False) -> list[float]:
@@ -156,5 +199,7 @@ def _adapter_parts(config: TrainConfig, *, also_fsdp: bool = False) -> list[floa
     for tensor in adapters(config.model, config.lora):
         target, part = tensor.name.split(".")[-2:]
         is_split = (target in SPLIT_INPUTS) == (part == "a")
-        parts.append(tensor.elements / (mesh.mp if is_split else 1) / (mesh.fsdp if also_fsdp else 1))
+        parts.append(
+            tensor.elements / (mesh.mp if is_split else 1) / (mesh.fsdp if also_fsdp else 1)
+        )
     return parts

@@ -40,7 +40,9 @@ RULES: tuple[tuple[str, P], ...] = (
 
 def path_of(keys: Any) -> str:
     """Return a tree path as dotted text."""
-    return ".".join(str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in keys)
+    return ".".join(
+        str(getattr(key, "key", getattr(key, "name", getattr(key, "idx", key)))) for key in keys
+    )
 
 
 def rule(path: str) -> P:
@@ -59,7 +61,12 @@ def make_mesh(config: MeshConfig, devices: list[Any] | None = None) -> Mesh:
             f"a mesh of {config.dp} x {config.fsdp} x {config.mp} needs {config.devices} devices, {len(found)} are here",
             hint=f"a mesh of {len(found)}; on a CPU XLA_FLAGS=--xla_force_host_platform_device_count={config.devices}",
         )
-    return jax.make_mesh((config.dp, config.fsdp, config.mp), AXES, devices=found, axis_types=(jax.sharding.AxisType.Auto,) * 3)
+    return jax.make_mesh(
+        (config.dp, config.fsdp, config.mp),
+        AXES,
+        devices=found,
+        axis_types=(jax.sharding.AxisType.Auto,) * 3,
+    )
 
 
 def shardings(mesh: Mesh, tree: Any) -> Any:
@@ -73,7 +80,10 @@ def shardings(mesh: Mesh, tree: Any) -> Any:
             parts = math.prod(mesh.shape[name] for name in names)
             if size % parts:
                 said = " x ".join(f"{name}={mesh.shape[name]}" for name in names)
-                raise PlanError(f"{path} of shape {tuple(leaf.shape)} does not divide among {said}", hint="another --mesh")
+                raise PlanError(
+                    f"{path} of shape {tuple(leaf.shape)} does not divide among {said}",
+                    hint="another --mesh",
+                )
         return NamedSharding(mesh, spec)
 
     return jax.tree_util.tree_map_with_path(one, tree)
@@ -83,9 +93,18 @@ def table(mesh: Mesh, tree: Any) -> list[tuple[str, tuple[int, ...], str, tuple[
     """Return (path, shape, spec, shape on a device) of every tensor, for people."""
     rows = []
     for (keys, leaf), sharding in zip(
-        jax.tree_util.tree_flatten_with_path(tree)[0], jax.tree_util.tree_leaves(shardings(mesh, tree)), strict=True
+        jax.tree_util.tree_flatten_with_path(tree)[0],
+        jax.tree_util.tree_leaves(shardings(mesh, tree)),
+        strict=True,
     ):
-        rows.append((path_of(keys), tuple(leaf.shape), str(sharding.spec), sharding.shard_shape(tuple(leaf.shape))))
+        rows.append(
+            (
+                path_of(keys),
+                tuple(leaf.shape),
+                str(sharding.spec),
+                sharding.shard_shape(tuple(leaf.shape)),
+            )
+        )
     return rows
 
 
@@ -108,7 +127,11 @@ class Placing:
 
     def activations(self, x: jax.Array) -> jax.Array:
         """Return activations [B, T, D], split along the batch alone."""
-        return x if self.mesh is None else jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, ACTIVATIONS))
+        return (
+            x
+            if self.mesh is None
+            else jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, ACTIVATIONS))
+        )
 
     def weight(self, name: str, matrix: jax.Array) -> jax.Array:
         """Return a frozen weight [in, out] of one layer as its product needs it: gathered over fsdp, still split over mp."""
@@ -116,7 +139,9 @@ class Placing:
 
     def adapter(self, name: str, part: str, matrix: jax.Array) -> jax.Array:
         """Return one layer's A or B of a target, gathered over fsdp: left to itself the compiler gathers activations instead."""
-        return self._used(f"lm_head.{part}" if name == "lm_head" else f"layers.{name}.{part}", matrix)
+        return self._used(
+            f"lm_head.{part}" if name == "lm_head" else f"layers.{name}.{part}", matrix
+        )
 
     def _used(self, path: str, matrix: jax.Array) -> jax.Array:
         if self.mesh is None:

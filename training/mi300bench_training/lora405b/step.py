@@ -26,7 +26,9 @@ HEAD = 1 << 20  # from here on numbers for the head's dropout, which no layer ha
 
 def optimizer(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
     """Return AdamW with clipping, a linear warm-up and a cosine to zero."""
-    schedule = optax.warmup_cosine_decay_schedule(0.0, config.lr, config.warmup_steps, max(steps, config.warmup_steps + 1))
+    schedule = optax.warmup_cosine_decay_schedule(
+        0.0, config.lr, config.warmup_steps, max(steps, config.warmup_steps + 1)
+    )
     return optax.chain(
         optax.clip_by_global_norm(config.clip),
         optax.adamw(schedule, b1=config.beta1, b2=config.beta2, weight_decay=config.weight_decay),
@@ -36,11 +38,19 @@ def optimizer(config: OptimizerConfig, steps: int) -> optax.GradientTransformati
 def new_state(config: TrainConfig, key: Array) -> Tree:
     """Return the state before the first step."""
     drawn = low_rank.draw(config.model, config.lora, key)
-    return {"adapters": drawn, "optimizer": optimizer(config.optimizer, config.steps).init(drawn), "step": jnp.zeros((), jnp.int32)}
+    return {
+        "adapters": drawn,
+        "optimizer": optimizer(config.optimizer, config.steps).init(drawn),
+        "step": jnp.zeros((), jnp.int32),
+    }
 
 
 def _summed_loss(
-    config: TrainConfig, head: Callable[[Array | int], Linear], hidden_BTD: Array, targets_BT: Array, placing: Placing
+    config: TrainConfig,
+    head: Callable[[Array | int], Linear],
+    hidden_BTD: Array,
+    targets_BT: Array,
+    placing: Placing,
 ) -> Array:
     """Return the sum of the cross entropies of tokens whose targets count, in float32. `head` gives each piece its own dropout."""
 
@@ -57,11 +67,23 @@ def _summed_loss(
     if piece >= length:
         return some(0, hidden_BTD, targets_BT)
     spare = -length % piece
-    hidden = jnp.pad(hidden_BTD, ((0, 0), (0, spare), (0, 0))).reshape(rows, -1, piece, hidden_BTD.shape[-1]).swapaxes(0, 1)
-    targets = jnp.pad(targets_BT, ((0, 0), (0, spare)), constant_values=IGNORED).reshape(rows, -1, piece).swapaxes(0, 1)
-    one = jax.checkpoint(lambda number, hidden, targets: some(number, placing.activations(hidden), targets))
+    hidden = (
+        jnp.pad(hidden_BTD, ((0, 0), (0, spare), (0, 0)))
+        .reshape(rows, -1, piece, hidden_BTD.shape[-1])
+        .swapaxes(0, 1)
+    )
+    targets = (
+        jnp.pad(targets_BT, ((0, 0), (0, spare)), constant_values=IGNORED)
+        .reshape(rows, -1, piece)
+        .swapaxes(0, 1)
+    )
+    one = jax.checkpoint(
+        lambda number, hidden, targets: some(number, placing.activations(hidden), targets)
+    )
     pieces = (jnp.arange(len(hidden)), hidden, targets)
-    total, _ = jax.lax.scan(lambda sum_, part: (sum_ + one(*part), None), jnp.zeros((), jnp.float32), pieces)
+    total, _ = jax.lax.scan(
+        lambda sum_, part: (sum_ + one(*part), None), jnp.zeros((), jnp.float32), pieces
+    )
     return total
 
 
@@ -70,24 +92,44 @@ def counted(batch: Tree) -> Array:
     return jnp.maximum((batch["targets"] != IGNORED).sum(), 1)
 
 
-def summed_loss(config: TrainConfig, weights: Tree, drawn: Tree, batch: Tree, key: Array | None, placing: Placing) -> Array:
+def summed_loss(
+    config: TrainConfig,
+    weights: Tree,
+    drawn: Tree,
+    batch: Tree,
+    key: Array | None,
+    placing: Placing,
+) -> Array:
     """Return the summed cross entropy of the tokens that count. `batch` has tokens, targets and documents, each [B, T]."""
-    hidden = model.hidden_states(config, weights, drawn, batch["tokens"], batch["documents"], key, placing)
+    hidden = model.hidden_states(
+        config, weights, drawn, batch["tokens"], batch["documents"], key, placing
+    )
     rate = config.lora.dropout
 
     def head(number: Array | int) -> Linear:
-        dropout = (jax.random.fold_in(key, HEAD + number), rate) if key is not None and rate else None
+        dropout = (
+            (jax.random.fold_in(key, HEAD + number), rate) if key is not None and rate else None
+        )
         return Linear(weights, drawn, config.lora.scale, placing, dropout)
 
     return _summed_loss(config, head, hidden, batch["targets"], placing)
 
 
-def loss(config: TrainConfig, weights: Tree, drawn: Tree, batch: Tree, key: Array | None, placing: Placing) -> Array:
+def loss(
+    config: TrainConfig,
+    weights: Tree,
+    drawn: Tree,
+    batch: Tree,
+    key: Array | None,
+    placing: Placing,
+) -> Array:
     """Return the mean cross entropy of the tokens that count."""
     return summed_loss(config, weights, drawn, batch, key, placing) / counted(batch)
 
 
-def step_function(config: TrainConfig, mesh: Mesh | None) -> Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]:
+def step_function(
+    config: TrainConfig, mesh: Mesh | None
+) -> Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]:
     """Return f(weights, state, batch) -> (state, {loss, gradient_norm}).
 
     A batch in `accumulate` parts is the same mean: each part's sum over the tokens of the whole batch, however unevenly they lie.
@@ -95,7 +137,9 @@ def step_function(config: TrainConfig, mesh: Mesh | None) -> Callable[[Tree, Tre
     placing = Placing(mesh)
     rule = optimizer(config.optimizer, config.steps)
 
-    def gradients(weights: Tree, drawn: Tree, part: Tree, key: Array, tokens: Array) -> tuple[Array, Tree]:
+    def gradients(
+        weights: Tree, drawn: Tree, part: Tree, key: Array, tokens: Array
+    ) -> tuple[Array, Tree]:
         def share(low: Tree) -> Array:
             return summed_loss(config, weights, low, part, key, placing) / tokens
 
@@ -103,23 +147,33 @@ def step_function(config: TrainConfig, mesh: Mesh | None) -> Callable[[Tree, Tre
         return found
 
     def step(weights: Tree, state: Tree, batch: Tree) -> tuple[Tree, Tree]:
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(config.seed), STEPS), state["step"])
+        key = jax.random.fold_in(
+            jax.random.fold_in(jax.random.key(config.seed), STEPS), state["step"]
+        )
         parts, tokens = config.data.accumulate, counted(batch)
         if parts == 1:
             value, found = gradients(weights, state["adapters"], batch, key, tokens)
         else:
             split = jax.tree.map(lambda x: x.reshape(parts, -1, *x.shape[1:]), batch)
 
-            def add(total: tuple[Array, Tree], each: tuple[Tree, Array]) -> tuple[tuple[Array, Tree], None]:
+            def add(
+                total: tuple[Array, Tree], each: tuple[Tree, Array]
+            ) -> tuple[tuple[Array, Tree], None]:
                 part, number = each
-                one = gradients(weights, state["adapters"], part, jax.random.fold_in(key, number), tokens)
+                one = gradients(
+                    weights, state["adapters"], part, jax.random.fold_in(key, number), tokens
+                )
                 return jax.tree.map(jnp.add, total, one), None
 
             zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, state["adapters"]))
             (value, found), _ = jax.lax.scan(add, zero, (split, jnp.arange(parts)))
         change, new = rule.update(found, state["optimizer"], state["adapters"])
         told = {"loss": value, "gradient_norm": optax.global_norm(found)}
-        return {"adapters": optax.apply_updates(state["adapters"], change), "optimizer": new, "step": state["step"] + 1}, told
+        return {
+            "adapters": optax.apply_updates(state["adapters"], change),
+            "optimizer": new,
+            "step": state["step"] + 1,
+        }, told
 
     return step
 

@@ -20,4 +20,7 @@ def require_all(failure: Exception | None, what: str) -> None:
     if failure is not None:
         raise failure
     if others:
-        raise NodeError(f"{what} failed in another process", hint="its message says why; --resume continues from what was saved")
+        raise NodeError(
+            f"{what} failed in another process",
+            hint="its message says why; --resume continues from what was saved",
+        )

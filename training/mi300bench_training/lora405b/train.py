@@ -21,7 +21,16 @@ from mi300bench.device.jax_device import JaxDevice
 from mi300bench.schema.record import Measurement, Outcome, World
 from mi300bench.schema.record import Work as Done
 
-from mi300bench_training.lora405b import checkpoint, data, peft_files, shapes, sharding, step, together, weights
+from mi300bench_training.lora405b import (
+    checkpoint,
+    data,
+    peft_files,
+    shapes,
+    sharding,
+    step,
+    together,
+    weights,
+)
 from mi300bench_training.lora405b.checkpoint import Saved
 from mi300bench_training.lora405b.config import TrainConfig
 from mi300bench_training.lora405b.data import Corpus, Cursor
@@ -38,8 +47,12 @@ def join() -> None:
     mine = told.get("JAX_PROCESS_ID", told.get("RANK", ""))
     if count and mine:
         # torchrun's own store listens on MASTER_PORT, so the coordinator takes the port above.
-        beside = f"{told.get('MASTER_ADDR', '127.0.0.1')}:{int(told.get('MASTER_PORT', '29500')) + 1}"
-        jax.distributed.initialize(told.get("JAX_COORDINATOR_ADDRESS", beside), int(count), int(mine))
+        beside = (
+            f"{told.get('MASTER_ADDR', '127.0.0.1')}:{int(told.get('MASTER_PORT', '29500')) + 1}"
+        )
+        jax.distributed.initialize(
+            told.get("JAX_COORDINATOR_ADDRESS", beside), int(count), int(mine)
+        )
     elif int(told.get("SLURM_NTASKS", told.get("OMPI_COMM_WORLD_SIZE", "1"))) > 1:
         jax.distributed.initialize()
 
@@ -48,7 +61,9 @@ def place(mesh: Mesh, rows: dict[str, Any]) -> dict[str, jax.Array]:
     """Return a batch of rows on the mesh; each process gives the rows of its own devices."""
     spot = NamedSharding(mesh, sharding.BATCH)
     return {
-        name: jax.make_array_from_callback(value.shape, spot, lambda index, value=value: value[index])
+        name: jax.make_array_from_callback(
+            value.shape, spot, lambda index, value=value: value[index]
+        )
         for name, value in rows.items()
     }
 
@@ -64,7 +79,9 @@ def preflight(config: TrainConfig, *, folder: Path | None) -> None:
 
 def start_state(config: TrainConfig) -> Any:
     """Return the state before the first step, on the host: drawn adapters, or those of a PEFT folder."""
-    state = jax.device_get(step.new_state(config, jax.random.fold_in(jax.random.key(config.seed), 1)))
+    state = jax.device_get(
+        step.new_state(config, jax.random.fold_in(jax.random.key(config.seed), 1))
+    )
     if config.adapter:
         peft_files.require_same(Path(config.adapter), config.lora)
         state["adapters"] = peft_files.load(Path(config.adapter), config.model, config.lora)
@@ -77,20 +94,34 @@ def live_bytes() -> float:
     if stats and "bytes_in_use" in stats:
         return float(stats["bytes_in_use"])
     first = jax.local_devices()[0]
-    return float(sum(s.data.nbytes for array in jax.live_arrays() for s in array.addressable_shards if s.device == first))
+    return float(
+        sum(
+            s.data.nbytes
+            for array in jax.live_arrays()
+            for s in array.addressable_shards
+            if s.device == first
+        )
+    )
 
 
-def held_out_loss(config: TrainConfig, mesh: Mesh, frozen: Any, adapters: Any, corpus: Corpus) -> float:
+def held_out_loss(
+    config: TrainConfig, mesh: Mesh, frozen: Any, adapters: Any, corpus: Corpus
+) -> float:
     """Return the mean loss on the same held-out rows, whatever the mesh: batches are filled with rows that do not count."""
     groups = config.mesh.dp * config.mesh.fsdp
     rows = {name: value[:HELD_OUT_ROWS] for name, value in corpus.held_out.items()}
     tokens = int((rows["targets"] != data.IGNORED).sum())
     spare = -len(rows["tokens"]) % groups
-    rows = {name: np.concatenate([value, np.repeat(value[:1], spare, axis=0)]) for name, value in rows.items()}
+    rows = {
+        name: np.concatenate([value, np.repeat(value[:1], spare, axis=0)])
+        for name, value in rows.items()
+    }
     if spare:
         rows["targets"][-spare:] = data.IGNORED
     placing = sharding.Placing(mesh)
-    run = jax.jit(lambda frozen, low, batch: step.summed_loss(config, frozen, low, batch, None, placing))
+    run = jax.jit(
+        lambda frozen, low, batch: step.summed_loss(config, frozen, low, batch, None, placing)
+    )
     total = 0.0
     for first in range(0, len(rows["tokens"]), groups):
         part = {name: value[first : first + groups] for name, value in rows.items()}
@@ -118,18 +149,34 @@ def main(
     device = JaxDevice(kind)
     mesh = sharding.make_mesh(config.mesh)
     adapters = shapes.count(shapes.adapters(config.model, config.lora))
-    talk(f"lora405b {config.preset}: {shapes.count(shapes.parameters(config.model)):,} frozen parameters, {adapters:,} in adapters")
-    talk(f"mesh dp={config.mesh.dp} fsdp={config.mesh.fsdp} mp={config.mesh.mp} of {jax.devices()[0].device_kind}")
+    talk(
+        f"lora405b {config.preset}: {shapes.count(shapes.parameters(config.model)):,} frozen parameters, {adapters:,} in adapters"
+    )
+    talk(
+        f"mesh dp={config.mesh.dp} fsdp={config.mesh.fsdp} mp={config.mesh.mp} of {jax.devices()[0].device_kind}"
+    )
     corpus = data.load(config.data, vocab=config.model.vocab)
     rows, held = (len(part["tokens"]) for part in (corpus.train, corpus.held_out))
     talk(f"text: {corpus.source}, {rows} rows of {config.data.seq_len} tokens, {held} held out")
-    frozen = weights.load(Path(config.weights), config, mesh) if config.weights else weights.random_weights(config, mesh)
+    frozen = (
+        weights.load(Path(config.weights), config, mesh)
+        if config.weights
+        else weights.random_weights(config, mesh)
+    )
     fresh = start_state(config)
-    saved = checkpoint.load(folder, config, fresh, text=corpus.digest) if folder and resume else None
+    saved = (
+        checkpoint.load(folder, config, fresh, text=corpus.digest) if folder and resume else None
+    )
     if saved is None:
         if resume:
             talk(f"no checkpoint in {folder}: a new run begins")
-        saved = Saved(state=fresh, cursor=Cursor(), losses=[], seconds=[], series={"live_bytes": [], "busy": []})
+        saved = Saved(
+            state=fresh,
+            cursor=Cursor(),
+            losses=[],
+            seconds=[],
+            series={"live_bytes": [], "busy": []},
+        )
     else:
         talk(f"resumed after {len(saved.losses)} steps from {folder}")
     cursor, losses, seconds, series = saved.cursor, saved.losses, saved.seconds, saved.series
@@ -146,7 +193,9 @@ def main(
             losses.append(loss)
             seconds.append(took)
             series["live_bytes"].append(live_bytes())
-            series["busy"].append((_processor_seconds() - busy) / took / len(os.sched_getaffinity(0)))
+            series["busy"].append(
+                (_processor_seconds() - busy) / took / len(os.sched_getaffinity(0))
+            )
             rate = config.data.batch * config.data.seq_len / took
             talk(f"step {number + 1:>5}  loss {loss:.4f}  {took:.3f} s  {rate:.0f} tokens/s")
             if not math.isfinite(loss):
@@ -159,8 +208,22 @@ def main(
             if is_stopped and number + 1 < config.steps:
                 reason = f"interrupted after {number + 1} of {config.steps} steps"
                 break
-    held_out = held_out_loss(config, mesh, frozen, state["adapters"], corpus) if not reason else float("nan")
-    record = the_record(config, device, seconds, losses, held_out, series, is_tuned=is_tuned, started=started, reason=reason)
+    held_out = (
+        held_out_loss(config, mesh, frozen, state["adapters"], corpus)
+        if not reason
+        else float("nan")
+    )
+    record = the_record(
+        config,
+        device,
+        seconds,
+        losses,
+        held_out,
+        series,
+        is_tuned=is_tuned,
+        started=started,
+        reason=reason,
+    )
     if is_first:
         sink(record)
     talk(reason or f"held-out loss {held_out:.4f}")
@@ -215,7 +278,11 @@ def the_record(
             "tuned": is_tuned,
         },
         world=World(device=device.kind, ranks=config.mesh.devices, threads=0, framework="jax"),
-        outcome=Outcome.OK if not reason else Outcome.FAILED if reason.startswith("interrupted") else Outcome.WRONG_ANSWER,
+        outcome=Outcome.OK
+        if not reason
+        else Outcome.FAILED
+        if reason.startswith("interrupted")
+        else Outcome.WRONG_ANSWER,
         reason=reason,
         samples=tuple(seconds),
         work=Done(flop=shapes.flop_per_token(config) * tokens),

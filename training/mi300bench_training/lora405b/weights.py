@@ -22,7 +22,11 @@ from mi300bench_training.lora405b.peft_files import PLACES
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 NORMS = {"attention_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}
-WHOLE = {"embed": "model.embed_tokens.weight", "norm": "model.norm.weight", "lm_head": "lm_head.weight"}
+WHOLE = {
+    "embed": "model.embed_tokens.weight",
+    "norm": "model.norm.weight",
+    "lm_head": "lm_head.weight",
+}
 TURNED = (*PLACES, "lm_head")
 
 
@@ -35,12 +39,16 @@ class Files:
         index = folder / INDEX
         try:
             if index.exists():
-                self.place = {name: folder / file for name, file in json.loads(index.read_text())["weight_map"].items()}
+                self.place = {
+                    name: folder / file
+                    for name, file in json.loads(index.read_text())["weight_map"].items()
+                }
             else:
                 self.place = dict.fromkeys(self._open(folder / SINGLE).keys(), folder / SINGLE)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
             raise RecordError(
-                f"{folder} has no readable {INDEX} or {SINGLE}: {cause}", hint="a folder as Hugging Face keeps it"
+                f"{folder} has no readable {INDEX} or {SINGLE}: {cause}",
+                hint="a folder as Hugging Face keeps it",
             ) from cause
 
     def _open(self, path: Path) -> Any:
@@ -50,13 +58,18 @@ class Files:
             try:
                 self.opened[path] = safe_open(str(path), framework="flax")
             except (OSError, SafetensorError) as cause:
-                raise RecordError(f"{path} cannot be read: {cause}", hint="restore it; a truncated file is not whole") from cause
+                raise RecordError(
+                    f"{path} cannot be read: {cause}",
+                    hint="restore it; a truncated file is not whole",
+                ) from cause
         return self.opened[path]
 
     def piece(self, name: str) -> Any:
         """Return a tensor's slice object, which reads only what is cut out of it."""
         if name not in self.place:
-            raise RecordError(f"{self.folder} lacks the tensor {name}", hint="a checkpoint of the same model")
+            raise RecordError(
+                f"{self.folder} lacks the tensor {name}", hint="a checkpoint of the same model"
+            )
         return self._open(self.place[name]).get_slice(name)
 
 
@@ -82,12 +95,14 @@ def require_all(files: Files, config: TrainConfig, tree: Any) -> None:
             found = list(files.piece(name).get_shape())
             if found != expected:
                 raise RecordError(
-                    f"{name} is {found}, the {config.preset} model needs {expected}", hint="another --preset or checkpoint"
+                    f"{name} is {found}, the {config.preset} model needs {expected}",
+                    hint="another --preset or checkpoint",
                 )
     extra = sorted(set(files.place) - wanted)
     if extra:
         raise RecordError(
-            f"{len(extra)} tensors belong to nothing here, such as {extra[0]}", hint="a Llama 3 checkpoint without adapters"
+            f"{len(extra)} tensors belong to nothing here, such as {extra[0]}",
+            hint="a Llama 3 checkpoint without adapters",
         )
 
 
@@ -99,12 +114,16 @@ def load(folder: Path, config: TrainConfig, mesh: Mesh) -> Any:
 
     def one(keys: Any, leaf: jax.ShapeDtypeStruct, spot: Any) -> jax.Array:
         path = sharding.path_of(keys)
-        return jax.make_array_from_callback(leaf.shape, spot, _reader(files, file_names(config, path), path, leaf.dtype))
+        return jax.make_array_from_callback(
+            leaf.shape, spot, _reader(files, file_names(config, path), path, leaf.dtype)
+        )
 
     return jax.tree_util.tree_map_with_path(one, tree, where)
 
 
-def _reader(files: Files, names: list[str], path: str, kind: Any) -> Callable[[Any], np.ndarray[Any, Any]]:
+def _reader(
+    files: Files, names: list[str], path: str, kind: Any
+) -> Callable[[Any], np.ndarray[Any, Any]]:
     """Return what reads the part of a tensor that JAX asks for by its slices."""
     is_stacked, is_turned = path.startswith("layers."), path.split(".")[-1] in TURNED
 
@@ -130,4 +149,6 @@ def _reader(files: Files, names: list[str], path: str, kind: Any) -> Callable[[A
 def random_weights(config: TrainConfig, mesh: Mesh) -> Any:
     """Return drawn weights, made in place on each device."""
     where = sharding.shardings(mesh, llama.empty(config))
-    return jax.jit(lambda key: llama.draw(config, key), out_shardings=where)(jax.random.key(config.seed))
+    return jax.jit(lambda key: llama.draw(config, key), out_shardings=where)(
+        jax.random.key(config.seed)
+    )

@@ -19,7 +19,15 @@ from mi300bench_training.zaya1.step import Stepper
 NAME = "zaya1.pt"
 
 
-def save(folder: Path, stepper: Stepper, *, step: int, ranks: int, seconds: list[float], losses: list[float]) -> None:
+def save(
+    folder: Path,
+    stepper: Stepper,
+    *,
+    step: int,
+    ranks: int,
+    seconds: list[float],
+    losses: list[float],
+) -> None:
     """Write the state after `step` steps, atomically."""
     path, partial = folder / NAME, folder / f"{NAME}.partial"
     state = {
@@ -54,13 +62,26 @@ def read(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        missing = {"config", "model", "optimizer", "biases", "balancer", "step", "ranks", "seconds", "losses"} - set(state)
+        missing = {
+            "config",
+            "model",
+            "optimizer",
+            "biases",
+            "balancer",
+            "step",
+            "ranks",
+            "seconds",
+            "losses",
+        } - set(state)
     except (OSError, RuntimeError, TypeError, EOFError, pickle.UnpicklingError) as cause:
         raise RecordError(
-            f"the checkpoint {path} is damaged: {cause}", hint="remove it to start anew, or restore it from a copy"
+            f"the checkpoint {path} is damaged: {cause}",
+            hint="remove it to start anew, or restore it from a copy",
         ) from cause
     if missing:
-        raise RecordError(f"the checkpoint {path} lacks {sorted(missing)}", hint="remove it to start anew")
+        raise RecordError(
+            f"the checkpoint {path} lacks {sorted(missing)}", hint="remove it to start anew"
+        )
     return state
 
 

@@ -39,7 +39,17 @@ class ModelConfig:
     norm_eps: float = 1e-5
 
     def __post_init__(self) -> None:
-        sizes = ("vocab", "hidden", "blocks", "heads", "kv_heads", "head_dim", "experts", "expert_width", "router_width")
+        sizes = (
+            "vocab",
+            "hidden",
+            "blocks",
+            "heads",
+            "kv_heads",
+            "head_dim",
+            "experts",
+            "expert_width",
+            "router_width",
+        )
         tables.require_at_least(self, 1, *sizes)
         if self.heads % self.kv_heads or self.kv_heads * self.head_dim % 2:
             raise PlanError(
@@ -83,7 +93,8 @@ class DdpConfig:
     def __post_init__(self) -> None:
         caps = self.bucket_cap_mb if isinstance(self.bucket_cap_mb, list) else [self.bucket_cap_mb]
         good = self.bucket_cap_mb == DEFAULT or (
-            caps and all(isinstance(c, int | float) and not isinstance(c, bool) and c > 0 for c in caps)
+            caps
+            and all(isinstance(c, int | float) and not isinstance(c, bool) and c > 0 for c in caps)
         )
         if not good:
             raise PlanError(
@@ -106,11 +117,17 @@ class ComputeConfig:
     loss_chunk: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, known in (("experts", self.experts, EXPERTS), ("recompute", self.recompute, RECOMPUTES)):
+        for name, value, known in (
+            ("experts", self.experts, EXPERTS),
+            ("recompute", self.recompute, RECOMPUTES),
+        ):
             if value not in known:
                 raise PlanError(f"{name}={value!r} is not known", hint=f"one of {', '.join(known)}")
         if self.loss_chunk < 0:
-            raise PlanError(f"loss_chunk={self.loss_chunk} is no number of tokens", hint="0 for all tokens at once, or 512")
+            raise PlanError(
+                f"loss_chunk={self.loss_chunk} is no number of tokens",
+                hint="0 for all tokens at once, or 512",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +139,10 @@ class LaunchConfig:
 
     def __post_init__(self) -> None:
         if self.ranks < 0 or self.threads < 0:
-            raise PlanError(f"ranks={self.ranks}, threads={self.threads} cannot be launched", hint="0 leaves it to the machine")
+            raise PlanError(
+                f"ranks={self.ranks}, threads={self.threads} cannot be launched",
+                hint="0 leaves it to the machine",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +172,9 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            raise PlanError(f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}")
+            raise PlanError(
+                f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}"
+            )
         tables.require_seed(self.seed)
         if self.steps < 1:
             raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
@@ -199,7 +221,9 @@ PRESETS = {
 def preset(name: str) -> TrainConfig:
     """Return a preset by name; an unknown name lists the known."""
     if name not in PRESETS:
-        raise PlanError(f"there is no preset {name!r} of zaya1", hint=f"one of {', '.join(PRESETS)}")
+        raise PlanError(
+            f"there is no preset {name!r} of zaya1", hint=f"one of {', '.join(PRESETS)}"
+        )
     return PRESETS[name]
 
 
@@ -228,13 +252,19 @@ def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
 def point_params(config: TrainConfig, changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a point that trains `config`, a preset with `changed` keys: plain values by dotted key."""
     always = {"data.seq_len": config.data.seq_len, "data.micro_batch": config.data.micro_batch}
-    written = {name: to_text(value) if name == BUCKET_KEY else value for name, value in changed.items()}
+    written = {
+        name: to_text(value) if name == BUCKET_KEY else value for name, value in changed.items()
+    }
     return {"preset": config.preset, **always, **written}
 
 
 def from_params(params: Mapping[str, Any]) -> TrainConfig:
     """Return the config that a point's parameters describe: a preset, and dotted keys set in it."""
-    keys = {name: from_text(str(value)) if name == BUCKET_KEY else value for name, value in params.items() if name != "preset"}
+    keys = {
+        name: from_text(str(value)) if name == BUCKET_KEY else value
+        for name, value in params.items()
+        if name != "preset"
+    }
     return override_all(preset(str(params["preset"])), keys)
 
 

@@ -52,17 +52,24 @@ def _standard_library() -> Iterator[tuple[str, str]]:
 
 def _files(path: Path) -> Iterator[tuple[str, str]]:
     if not path.exists():
-        raise PlanError(f"the text {path} does not exist", hint="data.path is a text file or a folder of them")
+        raise PlanError(
+            f"the text {path} does not exist", hint="data.path is a text file or a folder of them"
+        )
     for file in [path] if path.is_file() else sorted(path.rglob("*")):
         if file.is_file() and (path.is_file() or file.suffix in TEXT_SUFFIXES):
-            yield str(file.relative_to(path.parent)), file.read_text(encoding="utf-8", errors="replace")
+            yield (
+                str(file.relative_to(path.parent)),
+                file.read_text(encoding="utf-8", errors="replace"),
+            )
 
 
 def documents(path: str) -> tuple[list[str], list[str]]:
     """Return training and held-out documents; which is which depends on a document's name alone."""
     found = list(_files(Path(path)) if path else _standard_library())
     if not found:
-        raise PlanError(f"no text under {path!r}", hint=f"files ending in {', '.join(sorted(TEXT_SUFFIXES))}")
+        raise PlanError(
+            f"no text under {path!r}", hint=f"files ending in {', '.join(sorted(TEXT_SUFFIXES))}"
+        )
     if len(found) == 1:  # one long text: hold out its end
         text = found[0][1]
         cut = len(text) - len(text) // HELD_OUT_ONE_IN
@@ -70,14 +77,20 @@ def documents(path: str) -> tuple[list[str], list[str]]:
     train: list[str] = []
     held_out: list[str] = []
     for name, text in found:
-        is_held_out = int(hashlib.blake2b(name.encode(), digest_size=4).hexdigest(), 16) % HELD_OUT_ONE_IN == 0
+        is_held_out = (
+            int(hashlib.blake2b(name.encode(), digest_size=4).hexdigest(), 16) % HELD_OUT_ONE_IN
+            == 0
+        )
         (held_out if is_held_out else train).append(text.replace(SEPARATOR, " ") + SEPARATOR)
     return train, held_out or train[-1:]
 
 
 def cache_folder() -> Path:
     """Return where tokenizers and tokens are kept: MI300BENCH_CACHE, or under the user's cache folder."""
-    base = os.environ.get("MI300BENCH_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "mi300bench"
+    base = (
+        os.environ.get("MI300BENCH_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "mi300bench"
+    )
     return Path(base).expanduser()
 
 
@@ -88,14 +101,17 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         file = (folder / "lock").open("w")
     except OSError as cause:
         raise NodeError(
-            f"the cache {folder} cannot be written: {cause.strerror}", hint="set MI300BENCH_CACHE to a folder that can"
+            f"the cache {folder} cannot be written: {cause.strerror}",
+            hint="set MI300BENCH_CACHE to a folder that can",
         ) from cause
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _encode(texts: list[str], config: TrainConfig, folder: Path, training: list[str]) -> NDArray[np.int32]:
+def _encode(
+    texts: list[str], config: TrainConfig, folder: Path, training: list[str]
+) -> NDArray[np.int32]:
     if config.data.tokenizer == "bytes":
         return np.frombuffer("".join(texts).encode(), dtype=np.uint8).astype(np.int32)
     try:
@@ -109,7 +125,9 @@ def _encode(texts: list[str], config: TrainConfig, folder: Path, training: list[
     if not path.exists():
         _train_bpe(training, config.model.vocab).save(str(path))
     tokenizer = Tokenizer.from_file(str(path))
-    return np.concatenate([np.asarray(e.ids, dtype=np.int32) for e in tokenizer.encode_batch(texts)])
+    return np.concatenate(
+        [np.asarray(e.ids, dtype=np.int32) for e in tokenizer.encode_batch(texts)]
+    )
 
 
 def _train_bpe(texts: list[str], vocab: int) -> Any:
@@ -133,13 +151,21 @@ def load(config: TrainConfig) -> Corpus:
     """Return the corpus of `config` as tokens, from the cache where it is there."""
     train, held_out = documents(config.data.path)
     digest = hashlib.blake2b(digest_size=8)
-    for text in (*train, *held_out, config.data.tokenizer, str(min(config.model.vocab, MOST_BPE_TOKENS))):
+    for text in (
+        *train,
+        *held_out,
+        config.data.tokenizer,
+        str(min(config.model.vocab, MOST_BPE_TOKENS)),
+    ):
         digest.update(text.encode())
     folder = cache_folder() / digest.hexdigest()
     tokens = folder / "tokens.npz"
     with _one_at_a_time(folder):
         if not tokens.exists():
-            arrays = {name: _encode(part, config, folder, train) for name, part in (("train", train), ("held", held_out))}
+            arrays = {
+                name: _encode(part, config, folder, train)
+                for name, part in (("train", train), ("held", held_out))
+            }
             whole = tokens.with_suffix(".partial.npz")
             np.savez(whole, train=arrays["train"], held=arrays["held"])
             whole.rename(tokens)
@@ -159,7 +185,14 @@ def load(config: TrainConfig) -> Corpus:
 
 
 def batch(
-    stream: NDArray[np.int32], *, seed: int, step: int, part: int, parts: int, micro_batch: int, seq_len: int
+    stream: NDArray[np.int32],
+    *,
+    seed: int,
+    step: int,
+    part: int,
+    parts: int,
+    micro_batch: int,
+    seq_len: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return inputs and targets [micro_batch, seq_len]: one of the `parts` of the global batch of `step`.
 

@@ -16,16 +16,24 @@ from torch import nn
 from mi300bench_training.zaya1.config import ModelConfig
 
 
-def grouped(x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor) -> torch.Tensor:
+def grouped(
+    x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor
+) -> torch.Tensor:
     """Return tokens sorted by expert through their experts; rows past the last group are zero."""
     # Rows past the last group are not computed and must not be read.
     works_N1 = (torch.arange(len(x_ND), device=x_ND.device) < ends_E[-1])[:, None]
     x_ND = torch.where(works_N1, x_ND, 0.0)
-    gate, up = torch.where(works_N1, F.grouped_mm(x_ND, up_EGD.transpose(1, 2), offs=ends_E), 0.0).chunk(2, dim=-1)
-    return torch.where(works_N1, F.grouped_mm(F.silu(gate) * up, down_EDF.transpose(1, 2), offs=ends_E), 0.0)
+    gate, up = torch.where(
+        works_N1, F.grouped_mm(x_ND, up_EGD.transpose(1, 2), offs=ends_E), 0.0
+    ).chunk(2, dim=-1)
+    return torch.where(
+        works_N1, F.grouped_mm(F.silu(gate) * up, down_EDF.transpose(1, 2), offs=ends_E), 0.0
+    )
 
 
-def padded(x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor) -> torch.Tensor:
+def padded(
+    x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor
+) -> torch.Tensor:
     """The same by batched products over as many rows an expert as the fullest has."""
     starts_E = torch.cat([ends_E.new_zeros(1), ends_E[:-1]])
     rows = int((ends_E - starts_E).max())
@@ -39,11 +47,15 @@ def padded(x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, end
     return torch.zeros_like(x_ND).index_put((index_EC[works_EC],), down_ECD[works_EC])
 
 
-def loop(x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor) -> torch.Tensor:
+def loop(
+    x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor
+) -> torch.Tensor:
     """The same by one product an expert."""
     ends = ends_E.tolist()
     pieces = []
-    for start, end, up_GD, down_DF in zip([0, *ends], ends, up_EGD.unbind(0), down_EDF.unbind(0), strict=False):
+    for start, end, up_GD, down_DF in zip(
+        [0, *ends], ends, up_EGD.unbind(0), down_EDF.unbind(0), strict=False
+    ):
         gate, up = F.linear(x_ND[start:end], up_GD).chunk(2, dim=-1)
         pieces.append(F.linear(F.silu(gate) * up, down_DF))
     return torch.cat([*pieces, torch.zeros_like(x_ND[ends[-1] :])])
@@ -62,11 +74,15 @@ class Experts(nn.Module):
         self.up = nn.Parameter(torch.empty(model.experts, 2 * model.expert_width, model.hidden))
         self.down = nn.Parameter(torch.empty(model.experts, model.hidden, model.expert_width))
 
-    def forward(self, x_ND: torch.Tensor, chosen_N: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    def forward(
+        self, x_ND: torch.Tensor, chosen_N: torch.Tensor, kind: torch.dtype
+    ) -> torch.Tensor:
         """Return each token through its expert; zero for tokens that skip, which sort last."""
         order = torch.argsort(chosen_N, stable=True)
         counts = torch.bincount(chosen_N, minlength=self.num_experts + 1)
         ends_E = counts[: self.num_experts].cumsum(0).to(torch.int32)
         sorted_ND = self.way(x_ND[order].to(kind), self.up.to(kind), self.down.to(kind), ends_E)
-        back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+        back = torch.empty_like(order).scatter_(
+            0, order, torch.arange(len(order), device=order.device)
+        )
         return sorted_ND[back]

@@ -18,7 +18,13 @@ class ChunkedLoss(torch.autograd.Function):
     """Mean cross entropy of a linear head, `chunk` tokens at a time."""
 
     @staticmethod
-    def forward(ctx: Any, hidden_ND: torch.Tensor, head_VD: torch.Tensor, targets_N: torch.Tensor, chunk: int) -> torch.Tensor:
+    def forward(
+        ctx: Any,
+        hidden_ND: torch.Tensor,
+        head_VD: torch.Tensor,
+        targets_N: torch.Tensor,
+        chunk: int,
+    ) -> torch.Tensor:
         needs_gradient = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         tokens = len(targets_N)
         total = hidden_ND.new_zeros((), dtype=torch.float32)
@@ -46,7 +52,9 @@ class ChunkedLoss(torch.autograd.Function):
         return hidden_grad * gradient, head_grad.mul_(gradient), None, None
 
 
-def mean_loss(hidden_ND: torch.Tensor, head_VD: torch.Tensor, targets_N: torch.Tensor, *, chunk: int) -> torch.Tensor:
+def mean_loss(
+    hidden_ND: torch.Tensor, head_VD: torch.Tensor, targets_N: torch.Tensor, *, chunk: int
+) -> torch.Tensor:
     """Return the mean cross entropy per token, in float32; `chunk` tokens at a time, 0 for all at once."""
     if chunk and chunk < len(targets_N):
         loss: torch.Tensor = ChunkedLoss.apply(hidden_ND, head_VD, targets_N, chunk)

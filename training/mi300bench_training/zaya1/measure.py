@@ -49,13 +49,20 @@ class AbstractTraining(AbstractProbe):
     def build(self) -> None:
         """Make model, optimizer and, where ranks communicate, DDP."""
         built = model.build(self.config, device=self.seat.device.torch_name)
-        self.stepper = step.stepper(self.config, built, communicate=self.communicates and self.seat.ranks > 1)
+        self.stepper = step.stepper(
+            self.config, built, communicate=self.communicates and self.seat.ranks > 1
+        )
 
     def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the micro-batches of this rank for the next step, on the device."""
         seat = self.seat
         return data.micro_batches(
-            self.corpus, self.config, step=self.steps, rank=seat.rank, ranks=seat.ranks, device=seat.device.torch_name
+            self.corpus,
+            self.config,
+            step=self.steps,
+            rank=seat.rank,
+            ranks=seat.ranks,
+            device=seat.device.torch_name,
         )
 
     def call(self) -> None:
@@ -74,7 +81,9 @@ class AbstractTraining(AbstractProbe):
         self.steps += 1
 
     def work(self) -> Work:
-        tokens = self.config.data.seq_len * self.config.data.micro_batch * self.config.data.accumulate
+        tokens = (
+            self.config.data.seq_len * self.config.data.micro_batch * self.config.data.accumulate
+        )
         return Work(flop=shapes.flop_per_token(self.config) * tokens)
 
     def check(self) -> str:
@@ -92,7 +101,10 @@ class AbstractTraining(AbstractProbe):
     def expert_load(self) -> tuple[float, ...]:
         """Return the fullest expert's tokens over an even share in each block, at the last forward pass."""
         experts = self.config.model.experts
-        counts = [torch.bincount(block.router.chosen_N, minlength=experts)[:experts] for block in self.stepper.model.blocks]
+        counts = [
+            torch.bincount(block.router.chosen_N, minlength=experts)[:experts]
+            for block in self.stepper.model.blocks
+        ]
         return tuple(float(count.max() * experts / count.sum().clamp_min(1)) for count in counts)
 
     def largest_of_ranks(self, values: tuple[float, ...]) -> tuple[float, ...]:
@@ -160,7 +172,9 @@ class Backward(AbstractTraining):
             moments = dict(ready)
             # The backward pass of the last micro-batch is the one that reduces.
             readings += [between(phase[-3], moments[index]) for index in order]
-        phases = {name: self.largest_of_ranks(values) for name, values in self.phases(samples).items()}
+        phases = {
+            name: self.largest_of_ranks(values) for name, values in self.phases(samples).items()
+        }
         return {
             **phases,
             "parameter": tuple(self.names[index] for index in order),

@@ -57,7 +57,9 @@ def _sizes(config: TrainConfig, load: float) -> _Sizes:
     rows = load if config.compute.experts == "padded" else 1.0
     chunk = config.compute.loss_chunk
     array = tokens * model.hidden * FULL
-    expert_rows = tokens * (2 * model.expert_width + model.hidden) * (2 if is_bf16 else FULL) * (rows - 1)
+    expert_rows = (
+        tokens * (2 * model.expert_width + model.hidden) * (2 if is_bf16 else FULL) * (rows - 1)
+    )
     return _Sizes(
         block=activation_bytes_per_token(model, is_bf16=is_bf16, load=rows) * tokens,
         block_input=tokens * (model.hidden + model.router_width) * FULL,
@@ -74,7 +76,9 @@ def _block_elements(model: ModelConfig) -> float:
     return inside / model.blocks
 
 
-def _moments(config: TrainConfig, sizes: _Sizes, *, keeps_gradients: bool) -> Iterator[tuple[str, dict[str, float]]]:
+def _moments(
+    config: TrainConfig, sizes: _Sizes, *, keeps_gradients: bool
+) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield each moment that can be the peak, with what comes and goes."""
     model, is_recomputed = config.model, config.compute.recompute == "block"
     is_bf16 = config.precision == "bfloat16"
@@ -85,8 +89,16 @@ def _moments(config: TrainConfig, sizes: _Sizes, *, keeps_gradients: bool) -> It
     kept = sizes.block_input if is_recomputed else sizes.block + sizes.casts
     block_gradient = _block_elements(model) * FULL
     blocks = model.blocks
-    in_loss = (2.5 if is_bf16 else 2) * sizes.logits + head_gradient if is_chunked else 3 * sizes.logits
-    yield "loss", {"activations": blocks * kept + sizes.outer + head_copy, "logits and their gradients": in_loss}
+    in_loss = (
+        (2.5 if is_bf16 else 2) * sizes.logits + head_gradient if is_chunked else 3 * sizes.logits
+    )
+    yield (
+        "loss",
+        {
+            "activations": blocks * kept + sizes.outer + head_copy,
+            "logits and their gradients": in_loss,
+        },
+    )
     for index in range(blocks):  # the backward pass of this block
         current = sizes.block + sizes.casts if is_recomputed else 0.0
         done = 0.0 if keeps_gradients else (blocks - 1 - index) * block_gradient
@@ -111,7 +123,9 @@ def need(config: TrainConfig, *, ranks: int, load: float = 1.0) -> MemoryNeed:
     keeps_gradients = ranks > 1 or config.data.accumulate > 1
     if keeps_gradients:
         # Without reduction the first micro-batches' gradients lie outside DDP's buckets, which exist all the same.
-        always["kept gradients"] = parameters * (2 if ranks > 1 and config.data.accumulate > 1 else 1)
+        always["kept gradients"] = parameters * (
+            2 if ranks > 1 and config.data.accumulate > 1 else 1
+        )
     moments = _moments(config, _sizes(config, load), keeps_gradients=keeps_gradients)
     moment, parts = max(moments, key=lambda each: sum(each[1].values()))
     whole = always | parts

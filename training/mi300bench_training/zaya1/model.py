@@ -58,8 +58,13 @@ def shift_right(x_BTD: torch.Tensor) -> torch.Tensor:
 def rotate(x_BTHC: torch.Tensor, base: float, fraction: float) -> torch.Tensor:
     """Rotate the first `fraction` of each head by position, halves paired (NeoX)."""
     width = int(x_BTHC.shape[-1] * fraction)
-    frequency = base ** (-torch.arange(0, width, 2, device=x_BTHC.device, dtype=torch.float32) / width)
-    angle = torch.arange(x_BTHC.shape[1], device=x_BTHC.device, dtype=torch.float32)[:, None] * frequency
+    frequency = base ** (
+        -torch.arange(0, width, 2, device=x_BTHC.device, dtype=torch.float32) / width
+    )
+    angle = (
+        torch.arange(x_BTHC.shape[1], device=x_BTHC.device, dtype=torch.float32)[:, None]
+        * frequency
+    )
     cos, sin = angle.cos()[None, :, None], angle.sin()[None, :, None]
     first, second, rest = x_BTHC.split([width // 2, width // 2, x_BTHC.shape[-1] - width], dim=-1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], dim=-1)
@@ -98,9 +103,9 @@ class Attention(nn.Module):
         model = self.model
         batch, time, _ = x_BTD.shape
         query_BTQ, key_BTK = self.query(x_BTD), self.key(x_BTD)
-        value_BTGC = torch.cat([self.value_now(x_BTD), self.value_before(shift_right(x_BTD))], dim=-1).view(
-            batch, time, model.kv_heads, model.head_dim
-        )
+        value_BTGC = torch.cat(
+            [self.value_now(x_BTD), self.value_before(shift_right(x_BTD))], dim=-1
+        ).view(batch, time, model.kv_heads, model.head_dim)
         group = model.heads // model.kv_heads
         query_BTGgC = query_BTQ.view(batch, time, model.kv_heads, group, model.head_dim)
         key_BTG1C = key_BTK.view(batch, time, model.kv_heads, 1, model.head_dim)
@@ -115,7 +120,9 @@ class Attention(nn.Module):
         key_BTGC = mixed_key.view(batch, time, model.kv_heads, -1) + mean_key
 
         query_BTHC = rotate(unit_length(query_BTHC), model.rope_base, model.rope_fraction)
-        key_BTGC = rotate(unit_length(key_BTGC) * self.temperature[:, None], model.rope_base, model.rope_fraction)
+        key_BTGC = rotate(
+            unit_length(key_BTGC) * self.temperature[:, None], model.rope_base, model.rope_fraction
+        )
         kind = value_BTGC.dtype
         attended = F.scaled_dot_product_attention(
             query_BTHC.to(kind).transpose(1, 2),
@@ -140,7 +147,9 @@ class Router(nn.Module):
         super().__init__()
         width = model.router_width
         self.down = nn.Linear(model.hidden, width)
-        self.register_parameter("state_scale", None if is_first else nn.Parameter(torch.ones(width)))
+        self.register_parameter(
+            "state_scale", None if is_first else nn.Parameter(torch.ones(width))
+        )
         self.norm = Norm(width, model.norm_eps)
         self.inner1 = nn.Linear(width, width)
         self.inner2 = nn.Linear(width, width)
@@ -148,7 +157,9 @@ class Router(nn.Module):
         self.register_buffer("balance", torch.zeros(model.experts + 1))
         self.chosen_N: torch.Tensor | None = None
 
-    def forward(self, x_NxD: torch.Tensor, state_NxR: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def forward(
+        self, x_NxD: torch.Tensor, state_NxR: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the chosen expert and its probability, per token, and the state for the next router. In float32."""
         with torch.autocast(x_NxD.device.type, enabled=False):
             state = self.down(x_NxD.float())
@@ -193,7 +204,13 @@ class Block(nn.Module):
 class Zaya(nn.Module):
     """The language model; the head is the embedding."""
 
-    def __init__(self, model: ModelConfig, *, precision: str = "float32", compute: ComputeConfig | None = None) -> None:
+    def __init__(
+        self,
+        model: ModelConfig,
+        *,
+        precision: str = "float32",
+        compute: ComputeConfig | None = None,
+    ) -> None:
         super().__init__()
         self.model = model
         self.compute = compute or ComputeConfig()
@@ -202,25 +219,37 @@ class Zaya(nn.Module):
         self.input_scale = nn.Parameter(torch.ones(model.hidden))
         self.input_bias = nn.Parameter(torch.zeros(model.hidden))
         self.blocks = nn.ModuleList(
-            Block(model, is_first=index == 0, experts=self.compute.experts) for index in range(model.blocks)
+            Block(model, is_first=index == 0, experts=self.compute.experts)
+            for index in range(model.blocks)
         )
         self.final_norm = Norm(model.hidden, model.norm_eps)
 
-    def forward(self, tokens_BT: torch.Tensor, targets_BT: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(
+        self, tokens_BT: torch.Tensor, targets_BT: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return logits [B, T, V], or where targets are given their mean cross entropy, in float32."""
-        with torch.autocast(tokens_BT.device.type, dtype=torch.bfloat16, enabled=self.kind is torch.bfloat16):
+        with torch.autocast(
+            tokens_BT.device.type, dtype=torch.bfloat16, enabled=self.kind is torch.bfloat16
+        ):
             residual = (self.embedding(tokens_BT).float() + self.input_bias) * self.input_scale
             state = None
             is_recomputed = self.compute.recompute == "block" and torch.is_grad_enabled()
             for block in self.blocks:
                 if is_recomputed:
-                    residual, state = checkpoint(block, residual, state, self.kind, use_reentrant=False)
+                    residual, state = checkpoint(
+                        block, residual, state, self.kind, use_reentrant=False
+                    )
                 else:
                     residual, state = block(residual, state, self.kind)
-            hidden, head = self.final_norm(residual).to(self.kind), self.embedding.weight.to(self.kind)
+            hidden, head = (
+                self.final_norm(residual).to(self.kind),
+                self.embedding.weight.to(self.kind),
+            )
             if targets_BT is None:
                 return F.linear(hidden, head)
-            return mean_loss(hidden.flatten(0, 1), head, targets_BT.flatten(), chunk=self.compute.loss_chunk)
+            return mean_loss(
+                hidden.flatten(0, 1), head, targets_BT.flatten(), chunk=self.compute.loss_chunk
+            )
 
 
 def initialise(model: Zaya, seed: int) -> None:
@@ -235,7 +264,9 @@ def initialise(model: Zaya, seed: int) -> None:
             if "depthwise" in name or "grouped" in name:
                 std = parameter[0].numel() ** -0.5
             else:
-                std = INIT_STD * (depth if name.endswith(("output.weight", "experts.down")) else 1.0)
+                std = INIT_STD * (
+                    depth if name.endswith(("output.weight", "experts.down")) else 1.0
+                )
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * std)
         for block in model.blocks:
             block.router.balance.zero_()

@@ -60,7 +60,9 @@ def parameters(model: ModelConfig) -> tuple[Parameter, ...]:
             *_join(model, f"{at}.attention_join"),
             Parameter(name=f"{at}.expert_norm.weight", shape=(width,)),
             *_router(model, f"{at}.router", is_first=index == 0),
-            Parameter(name=f"{at}.experts.up", shape=(model.experts, 2 * model.expert_width, width)),
+            Parameter(
+                name=f"{at}.experts.up", shape=(model.experts, 2 * model.expert_width, width)
+            ),
             Parameter(name=f"{at}.experts.down", shape=(model.experts, width, model.expert_width)),
             *_join(model, f"{at}.expert_join"),
         ]
@@ -108,7 +110,11 @@ def describe(config: TrainConfig) -> ModelDescription:
 
 def needed_vocab(config: TrainConfig) -> int:
     """Return the words that the preset's vocabulary has; rows beyond them are padding."""
-    return min(config.model.vocab, PRESETS[config.preset].model.vocab) if config.preset in PRESETS else config.model.vocab
+    return (
+        min(config.model.vocab, PRESETS[config.preset].model.vocab)
+        if config.preset in PRESETS
+        else config.model.vocab
+    )
 
 
 def flop_per_token(config: TrainConfig) -> float:
@@ -140,8 +146,15 @@ def variants(config: TrainConfig, tolerance: float) -> tuple[dict[str, int], ...
     first = max(WIDTH_STEP, round(model.hidden * (1 - WIDTH_REACH) / WIDTH_STEP) * WIDTH_STEP)
     widths = {model.hidden, *range(first, int(model.hidden * (1 + WIDTH_REACH)) + 1, WIDTH_STEP)}
     heads = [(model.heads, model.head_dim)]
-    heads += [(channels // d, d) for d in HEAD_DIMS if channels % d == 0 and (channels // d) % model.kv_heads == 0]
-    vocabs = {model.vocab, *(-(-model.vocab // multiple) * multiple for multiple in VOCAB_MULTIPLES)}
+    heads += [
+        (channels // d, d)
+        for d in HEAD_DIMS
+        if channels % d == 0 and (channels // d) % model.kv_heads == 0
+    ]
+    vocabs = {
+        model.vocab,
+        *(-(-model.vocab // multiple) * multiple for multiple in VOCAB_MULTIPLES),
+    }
     found: dict[tuple[int, int, int, int], dict[str, int]] = {}
     for width in sorted(widths):
         for count, dim in dict.fromkeys(heads):
@@ -149,17 +162,35 @@ def variants(config: TrainConfig, tolerance: float) -> tuple[dict[str, int], ...
                 for vocab in sorted(vocabs):
                     keys = {"model.hidden": width, "model.expert_width": expert, "model.heads": count, "model.head_dim": dim,
                             "model.vocab": vocab}  # fmt: skip
-                    changed = {k: v for k, v in keys.items() if v != getattr(model, k.removeprefix("model."))}
+                    changed = {
+                        k: v
+                        for k, v in keys.items()
+                        if v != getattr(model, k.removeprefix("model."))
+                    }
                     found_here = describe(override_all(config, keys))
-                    active, total = found_here.active_elements, found_here.total_elements - found_here.embedding_elements
-                    if changed and abs(active / budget - 1) <= tolerance and abs(total / whole - 1) <= tolerance:
+                    active, total = (
+                        found_here.active_elements,
+                        found_here.total_elements - found_here.embedding_elements,
+                    )
+                    if (
+                        changed
+                        and abs(active / budget - 1) <= tolerance
+                        and abs(total / whole - 1) <= tolerance
+                    ):
                         found[width, expert, dim, vocab] = changed
     return tuple(found.values())
 
 
-def _expert_widths(config: TrainConfig, width: int, heads: int, head_dim: int, budget: int) -> set[int]:
+def _expert_widths(
+    config: TrainConfig, width: int, heads: int, head_dim: int, budget: int
+) -> set[int]:
     """Return the default's expert width and the multiples of EXPERT_STEP on both sides of what the budget leaves."""
-    keys = {"model.hidden": width, "model.heads": heads, "model.head_dim": head_dim, "model.expert_width": EXPERT_STEP}
+    keys = {
+        "model.hidden": width,
+        "model.heads": heads,
+        "model.head_dim": head_dim,
+        "model.expert_width": EXPERT_STEP,
+    }
     least = describe(override_all(config, keys)).active_elements
     exact = EXPERT_STEP + (budget - least) / (3 * width * config.model.blocks)
     below = int(exact // EXPERT_STEP) * EXPERT_STEP

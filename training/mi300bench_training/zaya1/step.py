@@ -63,7 +63,9 @@ class Balancer:
 
     def count(self) -> None:
         """Add the choices of the last forward pass."""
-        self.counts += torch.stack([torch.bincount(router.chosen_N, minlength=self.experts + 1) for router in self.routers])
+        self.counts += torch.stack(
+            [torch.bincount(router.chosen_N, minlength=self.experts + 1) for router in self.routers]
+        )
 
     def shares(self) -> torch.Tensor:
         """Return each router's share of tokens per expert since the last step, [blocks, E + 1], over all ranks."""

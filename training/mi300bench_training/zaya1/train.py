@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from mi300bench.device.face import AbstractDevice
+from mi300bench.device.base import AbstractDevice
 from mi300bench.device.open import open_torch_device
 from mi300bench.errors import PlanError
 from mi300bench.schema.model import Parameter
@@ -51,7 +51,10 @@ def join(kind: str, *, threads: int) -> Place:
 def largest(parameters: tuple[Parameter, ...]) -> list[str]:
     """Return the largest parameters as lines: what DDP cannot split."""
     rows = sorted(parameters, key=lambda parameter: -parameter.elements)[:LARGEST_SHOWN]
-    return [f"  {format_bytes(4 * p.elements):>10}  {'x'.join(map(str, p.shape)):>16}  {p.name}" for p in rows]
+    return [
+        f"  {format_bytes(4 * p.elements):>10}  {'x'.join(map(str, p.shape)):>16}  {p.name}"
+        for p in rows
+    ]
 
 
 def main(
@@ -70,7 +73,9 @@ def main(
     place = join(kind, threads=threads)
     talk = say if place.rank == 0 else lambda _: None
     described = shapes.describe(config)
-    talk(f"zaya1 {config.preset}: {described.total_elements:,} parameters, {described.active_elements:,} active")
+    talk(
+        f"zaya1 {config.preset}: {described.total_elements:,} parameters, {described.active_elements:,} active"
+    )
     talk("largest gradients, which DDP never splits:")
     for line in largest(described.parameters):
         talk(line)
@@ -80,7 +85,9 @@ def main(
     where = place.device.torch_name
     zaya = model.build(config, device=where)
     stepper = step.stepper(config, zaya, communicate=place.ranks > 1)
-    first, seconds, losses = checkpoint.load(folder, stepper, ranks=place.ranks) if folder and resume else (0, [], [])
+    first, seconds, losses = (
+        checkpoint.load(folder, stepper, ranks=place.ranks) if folder and resume else (0, [], [])
+    )
     require_same_start(first, place, folder)
     if resume and not first:
         talk(f"no checkpoint in {folder}: a new run begins")
@@ -101,12 +108,21 @@ def main(
                 break
             is_last = is_stopped or number + 1 == config.steps
             if folder and place.rank == 0 and ((number + 1) % every == 0 or is_last):
-                checkpoint.save(folder, stepper, step=number + 1, ranks=place.ranks, seconds=seconds, losses=losses)
+                checkpoint.save(
+                    folder,
+                    stepper,
+                    step=number + 1,
+                    ranks=place.ranks,
+                    seconds=seconds,
+                    losses=losses,
+                )
             if is_stopped:
                 reason = f"interrupted after {number + 1} of {config.steps} steps"
                 break
     held_out = held_out_loss(stepper, corpus, place) if not reason else float("nan")
-    record = the_record(config, place, seconds, losses, held_out, is_tuned=is_tuned, started=started, reason=reason)
+    record = the_record(
+        config, place, seconds, losses, held_out, is_tuned=is_tuned, started=started, reason=reason
+    )
     if place.rank == 0:
         sink(record)
     talk(reason or f"held-out loss {held_out:.4f}")
@@ -126,7 +142,10 @@ def require_same_start(first: int, place: Place, folder: Path | None) -> None:
     """Raise on every rank where the ranks found checkpoints of different steps."""
     if place.ranks == 1:
         return
-    found = [torch.zeros(1, dtype=torch.int64, device=place.device.torch_name) for _ in range(place.ranks)]
+    found = [
+        torch.zeros(1, dtype=torch.int64, device=place.device.torch_name)
+        for _ in range(place.ranks)
+    ]
     dist.all_gather(found, torch.full_like(found[0], first))
     starts = [int(each) for each in found]
     if len(set(starts)) > 1:
@@ -136,10 +155,17 @@ def require_same_start(first: int, place: Place, folder: Path | None) -> None:
         )
 
 
-def one_step(stepper: step.Stepper, corpus: data.Corpus, place: Place, number: int, stop: threading.Event) -> tuple[float, bool]:
+def one_step(
+    stepper: step.Stepper, corpus: data.Corpus, place: Place, number: int, stop: threading.Event
+) -> tuple[float, bool]:
     """Run step `number`; return its loss, averaged over the ranks, and whether some rank was asked to stop."""
     batches = data.micro_batches(
-        corpus, stepper.config, step=number, rank=place.rank, ranks=place.ranks, device=place.device.torch_name
+        corpus,
+        stepper.config,
+        step=number,
+        rank=place.rank,
+        ranks=place.ranks,
+        device=place.device.torch_name,
     )
     loss = stepper.gradients(batches)
     stepper.update(number)
@@ -204,8 +230,16 @@ def the_record(
             BUCKET_KEY: to_text(config.ddp.bucket_cap_mb),
             "tuned": is_tuned,
         },
-        world=World(device=place.device.torch_name.split(":")[0], ranks=place.ranks, threads=torch.get_num_threads()),
-        outcome=Outcome.OK if not reason else Outcome.FAILED if reason.startswith("interrupted") else Outcome.WRONG_ANSWER,
+        world=World(
+            device=place.device.torch_name.split(":")[0],
+            ranks=place.ranks,
+            threads=torch.get_num_threads(),
+        ),
+        outcome=Outcome.OK
+        if not reason
+        else Outcome.FAILED
+        if reason.startswith("interrupted")
+        else Outcome.WRONG_ANSWER,
         reason=reason,
         samples=tuple(seconds),
         work=Done(flop=shapes.flop_per_token(config) * tokens),

@@ -1,0 +1,43 @@
+"""The report of a store: records in, one file out."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mi300bench.errors import NodeError, RecordError
+from mi300bench.schema.config import TunedConfig
+from mi300bench.schema.model import Gemm
+from mi300bench.store.reader import read_records
+from mi300bench.trainers import registry
+
+
+def write_report(
+    store: Path, out: Path, *, tuned: TunedConfig | None, node: str, warn: Callable[[str], None]
+) -> None:
+    """Write the report of `store` (of one node, where given) to `out`, whole or not at all."""
+    from mi300bench_reports.page import build
+    from mi300bench_reports.render import render
+
+    records = tuple(r for r in read_records(store, warn=warn) if node in ("", r.node))
+    if not records:
+        raise RecordError(
+            f"the store {store} holds no record{f' of node {node!r}' if node else ''}",
+            hint="measure first: mi300bench hbm",
+        )
+    text = render(build(records, tuned, _products(tuned) if tuned is not None else ()))
+    partial = out.with_name(out.name + ".partial")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        partial.rename(out)
+    except OSError as cause:
+        raise NodeError(
+            f"{out} cannot be written: {cause.strerror}", hint="give another --out"
+        ) from cause
+
+
+def _products(tuned: TunedConfig) -> tuple[Gemm, ...]:
+    """Return the products of the tuned config's model at its default shape, which is what was measured."""
+    override_all = registry.module(tuned.trainer, "config").override_all
+    defaults = {key: choice.default for key, choice in tuned.choices.items()}
+    config = override_all(registry.from_tables(tuned.trainer, tuned.config), defaults)
+    return registry.describe(tuned.trainer, config).gemms

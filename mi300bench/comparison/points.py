@@ -1,0 +1,178 @@
+"""Two sides, many points: which got slower, by how much, how sure.
+
+A point is the median of its processes, in logarithms of seconds. Two runs of a machine differ by more than the processes of one do:
+by how much is seen in earlier runs of either side, or else in how the points of a probe scatter around what most of them moved by.
+What all points of a probe share is a drift of the machine, unless the probe as a whole is seen to have changed: it is taken off
+each of them. Scatter cannot tell noise from changes of many sizes, so each probe is judged as a whole as well (`fit.wholes`).
+Of what is called changed, one in twenty may be a false alarm (Benjamini and Hochberg 1995), and it is over 3 %.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from mi300bench.comparison.medians import Medians, Side, families
+from mi300bench.comparison.noise import (
+    CONFIDENCE,
+    FEWEST_FOR_SCATTER,
+    LEAST_DEVIATION,
+    MAD_EFFICIENCY,
+    MAD_TO_DEVIATION,
+    MEDIAN_OF_FEW,
+    Estimate,
+    deviation_around_median,
+    moderated,
+    shared,
+    variance_of,
+)
+from mi300bench.comparison.probe_shift import whole
+from mi300bench.schema.model import Interval
+from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
+
+# The share of false ones among all that are called changed.
+FALSE_SHARE = 0.05
+CHANGED = (Verdict.FASTER, Verdict.SLOWER)
+# What processes tell about the noise between runs counts as this many degrees of freedom: by simulation, where runs differ by up to
+# six times what processes do, and 5 % in one of eight quiet points must still be found (tests/fit/test_comparison.py).
+AS_GOOD_AS = 1.5
+# One process tells nothing of its own point, and points of one probe scatter with more outliers than normal values have.
+OF_ONE_PROCESS = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One point of B against A: ratio of seconds (over 1: B is slower), verdict, and the evidence of both.
+
+    `shared` is the ratio that all points of the probe share and that was taken off. An interval without width means that nothing
+    tells how much the point scatters.
+    """
+
+    key: str
+    label: str
+    family: str
+    ratio: Interval
+    verdict: Verdict
+    shared: float = 1.0
+    first: tuple[str, ...] = ()
+    second: tuple[str, ...] = ()
+
+
+def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> list[Compared]:
+    """Return every point that both sides have, the largest slow-down first."""
+    from scipy.stats import false_discovery_control, t
+
+    rows: list[Compared] = []
+    chances: list[float] = []
+    for family, keys in families([key for key in first if key in second], first).items():
+        moves = {key: second[key].middle - first[key].middle for key in keys}
+        points = [[side[key] for key in keys] for side in (first, second)]
+        between = _between_runs(points) or _scatter(list(moves.values()))
+        if any(len(point.seconds) < 2 for side in points for point in side):
+            between = replace(between, freedom=min(between.freedom, OF_ONE_PROCESS))
+        drift = _drift(family, points[0], points[1], smallest)
+        common = shared(
+            [variance_of(np.log(side[key].seconds)) for side in (first, second) for key in keys]
+        )  # type: ignore[arg-type]
+        for key in keys:
+            one, other, move = first[key], second[key], moves[key] - drift
+            error = _error(one, other, common, between)
+            reach = (
+                float(t.ppf((1 + CONFIDENCE) / 2, error.freedom)) * math.sqrt(error.variance)
+                if error.freedom
+                else 0.0
+            )
+            chance = (
+                2 * float(t.sf(abs(move) / math.sqrt(error.variance), error.freedom))
+                if error.freedom
+                else 1.0
+            )
+            ratio = Interval(
+                low=math.exp(move - reach), mid=math.exp(move), high=math.exp(move + reach)
+            )
+            verdict = verdict_of(ratio, smallest) if error.freedom else Verdict.CANNOT_TELL
+            rows.append(
+                Compared(
+                    key=key,
+                    label=other.label,
+                    family=family,
+                    ratio=ratio,
+                    verdict=verdict,
+                    shared=math.exp(drift),
+                    first=one.evidence,
+                    second=other.evidence,
+                )
+            )
+            chances.append(chance)
+    if not rows:
+        return []
+    corrected = false_discovery_control(chances)
+    rows = [
+        replace(row, verdict=Verdict.CANNOT_TELL)
+        if row.verdict in CHANGED and chance > FALSE_SHARE
+        else row
+        for row, chance in zip(rows, corrected, strict=True)
+    ]
+    return sorted(rows, key=lambda row: -row.ratio.mid)
+
+
+def _error(one: Medians, other: Medians, common: Estimate, between: Estimate) -> Estimate:
+    """Return the variance of a point's move: of its processes, or between runs where those differ by more."""
+    processes = Estimate()
+    parts = [
+        moderated(variance_of([math.log(s) for s in point.seconds]), common)
+        for point in (one, other)
+    ]
+    if all(part.freedom for part in parts):
+        counts = [
+            len(point.seconds) / (MEDIAN_OF_FEW if len(point.seconds) > 2 else 1.0)
+            for point in (one, other)
+        ]
+        variance = sum(part.variance / count for part, count in zip(parts, counts, strict=True))
+        processes = Estimate(variance=variance, freedom=sum(part.freedom for part in parts))
+    if between.freedom and processes.freedom:
+        drawn = moderated(between, replace(processes, freedom=min(processes.freedom, AS_GOOD_AS)))
+        chosen = drawn if drawn.variance > processes.variance else processes
+    else:
+        chosen = between if between.freedom else processes
+    return replace(chosen, variance=max(chosen.variance, LEAST_DEVIATION**2))
+
+
+def _drift(
+    family: str, first: Sequence[Medians], second: Sequence[Medians], smallest: float
+) -> float:
+    """Return what the points of a probe moved by together; 0 where all of them have changed, or where they are few."""
+    if len(first) < FEWEST_FOR_SCATTER:
+        return 0.0
+    together = whole(family, first, second, smallest=smallest)
+    return 0.0 if together.verdict in CHANGED else math.log(together.ratio.mid)
+
+
+def _between_runs(sides: Sequence[Sequence[Medians]]) -> Estimate | None:
+    """Return the variance of a point's own move between two runs of one machine, from the runs that came before; None without."""
+    differences: list[float] = []
+    for side in sides:
+        steps: dict[tuple[str, str], list[float]] = {}
+        for point in side:
+            for (before, one), (after, other) in pairwise(point.by_run.items()):
+                steps.setdefault((before, after), []).append(other - one)
+        for moves in steps.values():
+            drift = float(np.median(moves)) if len(moves) >= FEWEST_FOR_SCATTER else 0.0
+            differences += [abs(move - drift) for move in moves]
+    if len(differences) < FEWEST_FOR_SCATTER:
+        return None
+    return Estimate(
+        variance=(MAD_TO_DEVIATION * float(np.median(differences))) ** 2,
+        freedom=MAD_EFFICIENCY * len(differences),
+    )
+
+
+def _scatter(moves: Sequence[float]) -> Estimate:
+    """Return the variance of a move from how moves scatter around what most points moved by; nothing where they are few."""
+    if len(moves) < FEWEST_FOR_SCATTER:
+        return Estimate()
+    return Estimate(
+        variance=deviation_around_median(moves) ** 2, freedom=MAD_EFFICIENCY * (len(moves) - 1)
+    )

@@ -1,0 +1,1 @@
+"""What other tools wrote, as records of origin imported."""

@@ -1,0 +1,1 @@
+"""A question into points, points into the store: plans, sweeps, settings, sessions."""

@@ -1,0 +1,209 @@
+"""The plans of the commands: which points answer which question."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from mi300bench.errors import PlanError
+from mi300bench.physics import COLLECTIVES
+from mi300bench.probes.catalog import CATALOG, entry
+from mi300bench.schema.model import Gemm
+from mi300bench.schema.plan import Plan, Point, Stop
+from mi300bench.schema.record import Scalar, World
+
+MOST_POINTS = 4096
+PATTERNS = tuple(name.removeprefix("memory.") for name in CATALOG if name.startswith("memory."))
+ROW_PATTERNS = ("gather", "scatter")
+
+
+def point(
+    probe: str,
+    params: Mapping[str, Scalar],
+    world: World,
+    *,
+    stop: Stop | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Point:
+    """Return a point of a catalogued probe."""
+    listed = entry(probe)
+    if world.ranks < listed.ranks:
+        raise PlanError(
+            f"{probe} needs at least {listed.ranks} ranks, not {world.ranks}", hint="--ranks 2"
+        )
+    return Point(
+        probe=probe,
+        method=listed.method,
+        target=listed.target,
+        params=dict(params),
+        world=replace(world, framework=listed.needs),
+        environment=dict(environment or {}),
+        stop=stop or Stop(),
+    )
+
+
+def plan(
+    question: str,
+    points: Iterable[Point],
+    *,
+    passes: int,
+    most: int = MOST_POINTS,
+    interleaved: bool = False,
+) -> Plan:
+    """Return a plan; repeated points count once, too many are an error, never a silent part."""
+    unique = tuple({p.key: p for p in points}.values())
+    if not unique:
+        raise PlanError("the plan has no point", hint="give at least one size, shape or operation")
+    if len(unique) > most:
+        raise PlanError(
+            f"the plan has {len(unique)} points, more than {most}",
+            hint="shorten an axis, or raise max_points in a sweep file",
+        )
+    return Plan(question=question, points=unique, passes=passes, interleaved=interleaved)
+
+
+def _known(asked: Sequence[str], known: Sequence[str], what: str) -> None:
+    """Raise `PlanError` for the first of `asked` that is not `known`."""
+    for name in asked:
+        if name not in known:
+            raise PlanError(f"unknown {what} {name!r}", hint=f"one of {', '.join(known)}")
+
+
+def memory_points(
+    patterns: Sequence[str],
+    sizes: Sequence[int],
+    world: World,
+    *,
+    dtype: str = "float32",
+    variants: Sequence[str] = ("op", "compiled"),
+    row_bytes: Sequence[int] = (256, 4096),
+    stop: Stop | None = None,
+) -> list[Point]:
+    """Return the points of bandwidth by pattern, size per array in bytes, and variant."""
+    _known(patterns, PATTERNS, "pattern")
+    _known(variants, ("op", "compiled"), "variant")
+    points = []
+    for pattern, size, variant in itertools.product(patterns, sizes, variants):
+        params: dict[str, Scalar] = {"bytes": size, "dtype": dtype, "variant": variant}
+        rows: Sequence[int | None] = (
+            [r for r in row_bytes if r <= size] if pattern in ROW_PATTERNS else [None]
+        )
+        for row in rows:
+            extra = {} if row is None else {"row_bytes": row}
+            points.append(point(f"memory.{pattern}", params | extra, world, stop=stop))
+    return points
+
+
+def gemm_points(
+    shapes: Iterable[tuple[int, int, int]],
+    world: World,
+    *,
+    layouts: Sequence[str] = ("nn",),
+    dtypes: Sequence[str] = ("bfloat16",),
+    cache: str = "cold",
+    inputs: str = "normal",
+    stop: Stop | None = None,
+) -> list[Point]:
+    """Return the points of matrix products (M, N, K), K the reduction."""
+    _known(layouts, ("nn", "nt", "tn"), "layout")
+    return [
+        point(
+            "gemm",
+            {
+                "m": m,
+                "n": n,
+                "k": k,
+                "layout": layout,
+                "dtype": dtype,
+                "cache": cache,
+                "inputs": inputs,
+            },
+            world,
+            stop=stop,
+        )
+        for (m, n, k), layout, dtype in itertools.product(shapes, layouts, dtypes)
+    ]
+
+
+def model_products(gemms: Iterable[Gemm]) -> list[tuple[int, int, int, str]]:
+    """Return (M, N, K, layout) of a model's forward products and of the two backward products of each.
+
+    A linear layer's forward is nt; its input gradient nn with N and K exchanged; its weight gradient tn with the
+    tokens as the reduction.
+    """
+    products: list[tuple[int, int, int, str]] = []
+    for gemm in gemms:
+        products += [
+            (gemm.m, gemm.n, gemm.k, "nt"),
+            (gemm.m, gemm.k, gemm.n, "nn"),
+            (gemm.n, gemm.k, gemm.m, "tn"),
+        ]
+    return list(dict.fromkeys(products))
+
+
+def model_gemm_points(
+    gemms: Iterable[Gemm],
+    world: World,
+    *,
+    dtype: str,
+    cache: str = "cold",
+    inputs: str = "normal",
+    stop: Stop | None = None,
+) -> list[Point]:
+    """Return the points of all products of a model's step."""
+    points = []
+    for m, n, k, layout in model_products(gemms):
+        points += gemm_points(
+            [(m, n, k)],
+            world,
+            layouts=[layout],
+            dtypes=[dtype],
+            cache=cache,
+            inputs=inputs,
+            stop=stop,
+        )
+    return points
+
+
+def collective_points(
+    ops: Sequence[str],
+    sizes: Sequence[int],
+    worlds: Sequence[World],
+    *,
+    dtype: str = "float32",
+    inflight: int = 1,
+    stop: Stop | None = None,
+) -> list[Point]:
+    """Return the points of collectives of total size in bytes; several in flight at once are all_reduce's alone."""
+    _known(ops, COLLECTIVES, "collective")
+    several: dict[str, Scalar] = {"inflight": inflight} if inflight > 1 else {}
+    return [
+        point(
+            f"collective.{op}",
+            {**several, "bytes": size, "dtype": dtype},
+            world,
+            stop=stop,
+        )
+        for world, op, size in itertools.product(worlds, ops, sizes)
+    ]
+
+
+def overlap_points(
+    sizes: Sequence[int],
+    shapes: Sequence[tuple[int, int, int]],
+    world: World,
+    *,
+    dtype: str = "float32",
+    inflight: int = 1,
+    stop: Stop | None = None,
+) -> list[Point]:
+    """Return the points of all-reduces, `inflight` of them at once, beside matrix products."""
+    several: dict[str, Scalar] = {"inflight": inflight} if inflight > 1 else {}
+    return [
+        point(
+            "overlap",
+            {**several, "bytes": size, "m": m, "n": n, "k": k, "dtype": dtype},
+            world,
+            stop=stop,
+        )
+        for size, (m, n, k) in itertools.product(sizes, shapes)
+    ]

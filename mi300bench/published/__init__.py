@@ -1,0 +1,1 @@
+"""Published figures of devices, and what stands in for those that nobody published."""

@@ -1,0 +1,119 @@
+"""The space of configurations: knobs, each with options, the default first; a candidate takes one option of each knob."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mi300bench.errors import PlanError
+from mi300bench.schema.record import World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One setting of a knob. Without keys it is the default.
+
+    `work` is the useful FLOP of a step over the default's: shapes are compared by seconds for the same useful work.
+    """
+
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    same_as: tuple[Any, ...] = ()
+    world: World | None = None  # where it runs, if not in the default's world
+    work: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """Return the option in words, as ``micro_batch 2, accumulate 2``."""
+        return (
+            ", ".join(
+                f"{key.rpartition('.')[2]} {_said(value)}" for key, value in self.keys.items()
+            )
+            or "default"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """What can be set: a name, and its options, the first of which is the default."""
+
+    name: str
+    options: tuple[Option, ...]
+
+    def __post_init__(self) -> None:
+        if not self.options or self.options[0].keys:
+            raise ValueError(f"the knob {self.name} does not start with its default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One option of each knob, by the knob's name."""
+
+    options: Mapping[str, Option]
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """Return every dotted key that differs from the default config."""
+        return {
+            key: value for option in self.options.values() for key, value in option.keys.items()
+        }
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """Return the knobs that are not at their default."""
+        return tuple(name for name, option in self.options.items() if option.keys)
+
+    @property
+    def world(self) -> World | None:
+        """Return where it runs, if not in the default's world."""
+        return next(
+            (option.world for option in self.options.values() if option.world is not None), None
+        )
+
+    @property
+    def work(self) -> float:
+        """Return its useful FLOP a step over the default's."""
+        product = 1.0
+        for option in self.options.values():
+            product *= option.work
+        return product
+
+    @property
+    def label(self) -> str:
+        """Return the candidate in words."""
+        return "; ".join(self.options[name].label for name in self.changed) or "default"
+
+    def without(self, name: str) -> "Candidate":
+        """Return the candidate with one knob back at its default."""
+        return Candidate(options={**self.options, name: Option()})
+
+    def with_option(self, name: str, option: Option) -> "Candidate":
+        """Return the candidate with another option of one knob."""
+        return Candidate(options={**self.options, name: option})
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ",".join(f"{v:g}" for v in value) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def default_of(knobs: Sequence[Knob]) -> Candidate:
+    """Return the candidate that changes nothing."""
+    return Candidate(options={knob.name: knob.options[0] for knob in knobs})
+
+
+def combinations(knobs: Sequence[Knob], *, most: int) -> Iterator[Candidate]:
+    """Yield every candidate; `PlanError` where there are more than `most`."""
+    count = 1
+    for knob in knobs:
+        count *= len(knob.options)
+    if count > most:
+        sizes = " x ".join(f"{knob.name}:{len(knob.options)}" for knob in knobs)
+        raise PlanError(
+            f"the space has {count} candidates ({sizes}), more than {most}",
+            hint="fewer shapes: --keep-shapes",
+        )
+    for options in itertools.product(*(knob.options for knob in knobs)):
+        yield Candidate(
+            options={knob.name: option for knob, option in zip(knobs, options, strict=True)}
+        )

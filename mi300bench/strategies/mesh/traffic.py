@@ -1,0 +1,126 @@
+"""Which mesh a sharded step is fastest on, from curves of collectives: gathering weights against reducing activations.
+
+fsdp gathers each layer's weights as often as the layers are passed through, whatever the batch. mp reduces each layer's
+activations, in proportion to the tokens that a device has. So mp wins small batches, fsdp large ones, and the crossover is a
+matter of the two curves. Communication and computation may hide each other or not: the interval spans both.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mi300bench.fit.link import LinkModel
+from mi300bench.schema.model import Interval
+
+# The operation and the ranks of a group to its curve.
+Curves = Callable[[str, int], LinkModel]
+# Passes over the weights of a layer: forward, backward. All-reduces of a layer's activations, and where it is computed again.
+WEIGHT_PASSES = 2
+ALL_REDUCES = {"none": 4, "dots": 4, "full": 5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mesh:
+    """Data-parallel copies, fully sharded groups, model-parallel groups."""
+
+    dp: int
+    fsdp: int
+    mp: int
+
+    @property
+    def devices(self) -> int:
+        """Return how many devices the mesh has."""
+        return self.dp * self.fsdp * self.mp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """What a step moves: layers, bytes of one layer's weights, bytes of one token's activations, tokens of the step, remat.
+
+    `passes` parts of the batch one after the other; `gradient_bytes` of the adapters that a device
+    gives to the reduction of each part.
+    """
+
+    count: int
+    weight_bytes: float
+    token_bytes: float
+    tokens: int
+    remat: str
+    passes: int = 1
+    gradient_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshStep:
+    """A mesh with its predicted step: seconds of gathering weights, of reducing activations and gradients, and of the whole."""
+
+    mesh: Mesh
+    gather_s: float
+    reduce_s: float
+    gradient_s: float
+    seconds: Interval
+    evidence: tuple[str, ...]
+
+
+def meshes(devices: int) -> list[Mesh]:
+    """Return every mesh of so many devices."""
+    divisors = [n for n in range(1, devices + 1) if devices % n == 0]
+    return [
+        Mesh(dp=dp, fsdp=f, mp=devices // dp // f)
+        for dp in divisors
+        for f in divisors
+        if devices % (dp * f) == 0
+    ]
+
+
+def step_of(mesh: Mesh, layers: Layers, curves: Curves, compute: Interval) -> MeshStep:
+    """Return the step on `mesh`; `compute` is the seconds of its products on one device."""
+    gather_s = reduce_s = gradient_s = error = 0.0
+    evidence: list[str] = []
+    if mesh.fsdp > 1:
+        link = curves("all_gather", mesh.fsdp)
+        gather_s = (
+            WEIGHT_PASSES
+            * layers.passes
+            * layers.count
+            * link.seconds_of(layers.weight_bytes / mesh.mp)
+        )
+        error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
+    if mesh.mp > 1:
+        link = curves("all_reduce", mesh.mp)
+        message = layers.token_bytes * layers.tokens / (mesh.dp * mesh.fsdp * layers.passes)
+        reduce_s = (
+            ALL_REDUCES[layers.remat] * layers.passes * layers.count * link.seconds_of(message)
+        )
+        error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
+    if layers.gradient_bytes and mesh.dp * mesh.fsdp > 1:
+        link = curves("all_reduce", mesh.dp * mesh.fsdp)
+        gradient_s = (
+            layers.passes * layers.count * link.seconds_of(layers.gradient_bytes / layers.count)
+        )
+        error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
+    wire = gather_s + reduce_s + gradient_s
+    low = max(compute.low, wire / (1 + error))
+    high = compute.high + wire * (1 + error)
+    mid = min(max(compute.mid + wire, low), high)
+    return MeshStep(
+        mesh=mesh,
+        gather_s=gather_s,
+        reduce_s=reduce_s,
+        gradient_s=gradient_s,
+        seconds=Interval(low=low, mid=mid, high=high),
+        evidence=tuple(dict.fromkeys(evidence)),
+    )
+
+
+def rank_meshes(
+    candidates: Sequence[Mesh], layers: Layers, curves: Curves, compute: Interval
+) -> list[MeshStep]:
+    """Return the meshes with the fastest predicted step first; of equal ones that with fewer kinds of communication."""
+    rows = [step_of(mesh, layers, curves, compute) for mesh in candidates]
+    return sorted(
+        rows,
+        key=lambda row: (
+            row.seconds.mid,
+            (row.mesh.fsdp > 1) + (row.mesh.mp > 1) + (row.mesh.dp > 1),
+        ),
+    )

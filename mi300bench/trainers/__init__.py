@@ -1,0 +1,1 @@
+"""The reference trainers by name: their specs, and a run of one."""

@@ -1,0 +1,1 @@
+"""One loop for every trainer: measure, search, confirm by fresh runs, decide."""

@@ -1,0 +1,46 @@
+"""What tuning comes to: the config, and what led to it; and the config as a file."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tomli_w
+
+from mi300bench.errors import NodeError
+from mi300bench.fit.step import StepModel
+from mi300bench.schema import config as tuned_config
+from mi300bench.schema.candidate import Knob
+from mi300bench.schema.config import TunedConfig
+from mi300bench.schema.record import Measurement
+from mi300bench.tuning.decide import Decision
+from mi300bench.tuning.search import Ranked, Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """The config, and what led to it, for the report."""
+
+    config: TunedConfig
+    knobs: Sequence[Knob]
+    ranked: Sequence[Ranked]
+    sides: Sequence[Side] = ()
+    decision: Decision | None = None
+    records: tuple[Measurement, ...] = field(default=())
+    model: StepModel | None = (
+        None  # of the default's step, where ranks exchange gradients in buckets
+    )
+    failures: tuple[str, ...] = ()  # points that gave no result on the way
+    notes: tuple[str, ...] = ()
+
+
+def write(config: TunedConfig, path: Path) -> None:
+    """Write the tuned config, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(tomli_w.dumps(tuned_config.to_document(config)))
+        partial.rename(path)
+    except OSError as cause:
+        raise NodeError(
+            f"{path} cannot be written: {cause.strerror}", hint="give another --out"
+        ) from cause

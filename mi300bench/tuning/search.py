@@ -1,0 +1,96 @@
+"""Ranking candidates by the step that the fits predict, and choosing which deserve fresh runs."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from mi300bench.fit.step import SimulatedStep
+from mi300bench.schema.candidate import Candidate
+from mi300bench.schema.model import Prediction
+
+# A knob leaves its default only for a predicted gain over this share of the step; smaller ones the fits cannot promise.
+WORTH_A_CHANGE = 0.015
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranked:
+    """A candidate with its predicted seconds for the default's useful work in a step."""
+
+    candidate: Candidate
+    seconds: float
+    simulated: SimulatedStep
+
+
+Simulate = Callable[[Candidate], SimulatedStep]
+Predict = Callable[[Candidate], Prediction]
+
+
+def rank(candidates: Iterable[Candidate], simulate: Simulate) -> list[Ranked]:
+    """Return the candidates, fastest predicted first; of equal ones that which changes less, and has fewer buckets."""
+    rows = []
+    for candidate in candidates:
+        step = simulate(candidate)
+        rows.append(
+            Ranked(candidate=candidate, seconds=step.step_s / candidate.work, simulated=step)
+        )
+    return sorted(
+        rows,
+        key=lambda row: (row.seconds, len(row.candidate.changed), len(row.simulated.transfers)),
+    )
+
+
+def simplest(best: Candidate, simulate: Simulate, fits: Callable[[Candidate], bool]) -> Candidate:
+    """Return `best` with every knob back at its default whose change promises too little, the least gainful first."""
+
+    def seconds(candidate: Candidate) -> float:
+        return simulate(candidate).step_s / candidate.work
+
+    while best.changed:
+        reverted = [best.without(name) for name in best.changed]
+        allowed = [candidate for candidate in reverted if fits(candidate)]
+        if not allowed:
+            break
+        cheapest = min(allowed, key=seconds)
+        if seconds(cheapest) > seconds(best) * (1 + WORTH_A_CHANGE):
+            break
+        best = cheapest
+    return best
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A candidate that gets fresh runs. `reverts` is the knob that an ablation of the pick puts back, else empty."""
+
+    candidate: Candidate
+    reverts: str = ""
+
+
+def sides(
+    default: Candidate, pick: Candidate, ranked: Sequence[Ranked], simulate: Simulate, *, count: int
+) -> list[Side]:
+    """Return what fresh runs have to tell apart: the default, the pick, and either its ablations or `count` - 1 more candidates.
+
+    The ablation of the change that promises least comes first, since a short budget drops the last ones.
+    """
+    chosen = [Side(candidate=default)]
+    if not pick.changed:  # one candidate is run to see whether the prediction holds
+        return (
+            chosen + [Side(candidate=row.candidate) for row in ranked if row.candidate.changed][:1]
+        )
+    chosen.append(Side(candidate=pick))
+    if len(pick.changed) > 1:
+        ablations = [Side(candidate=pick.without(name), reverts=name) for name in pick.changed]
+        return chosen + sorted(
+            ablations, key=lambda side: simulate(side.candidate).step_s / side.candidate.work
+        )
+    taken = {_identity(side.candidate) for side in chosen}
+    for row in ranked:
+        if len(chosen) > count:
+            break
+        if _identity(row.candidate) not in taken:
+            taken.add(_identity(row.candidate))
+            chosen.append(Side(candidate=row.candidate))
+    return chosen
+
+
+def _identity(candidate: Candidate) -> str:
+    return repr(sorted((key, repr(value)) for key, value in candidate.keys.items()))
