@@ -1,8 +1,10 @@
-"""The report: a function of the store. Same records in, same bytes out.
+"""The report is a function of the store: the same records give the same bytes.
 
-page.py       records and a tuned config -> plain data
-machine.py    the sections about the machine: memory, products, collectives, overlap
-tuning.py     the sections about the choice: verdict, timeline, predicted against measured
-figure.py     plain data -> SVG that follows the page's colours
-render.py     plain data -> one HTML file
+builder.py    every section of the page, in order
+header.py     the lines above the sections, and the headline
+sections/     one module for each group of sections
+elements.py   the page as plain data
+charts/       plain data to SVG
+render.py     the page to one HTML file
+machines.py, peaks.py, as_text.py   what several sections need
 """

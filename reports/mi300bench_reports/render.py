@@ -1,10 +1,10 @@
-"""The page as one HTML file: styles and script inline, nothing fetched, everything that is data escaped."""
+"""The page as one HTML file, which contains its styles and script and fetches nothing."""
 
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from mi300bench_reports.page import Page
+from mi300bench_reports.elements import Page
 
 
 def render(page: Page) -> str:

@@ -1,26 +1,32 @@
 """The report in a real browser: offline, sortable, in both themes, usable by keyboard."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 from tests.conftest import CHROMIUM
-from tests.reports.test_report import ATTACK, config, records
+from tests.reports.example import ATTACK
 
-from mi300bench_reports.page import build
+from mi300bench_reports.builder import build
 from mi300bench_reports.render import render
 
-__all__ = ["config", "records"]
 pytestmark = pytest.mark.browser
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-         "--disable-sync", "--no-first-run"]  # fmt: skip
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
 
 
 @pytest.fixture
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
     with sync_playwright() as play:
         opened = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield opened
@@ -29,22 +35,20 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser, tmp_path: Path, records, config) -> Iterator[Any]:
-    from dataclasses import replace
-
     poisoned = [replace(record, source=ATTACK) for record in records]
     (tmp_path / "report.html").write_text(render(build(poisoned, config)))
     opened = browser.new_page(viewport={"width": 1100, "height": 900})
-    opened.asked, opened.said = [], []
-    opened.on("request", lambda request: opened.asked.append(request.url))
-    opened.on("console", lambda message: opened.said.append(message.text))
-    opened.on("pageerror", lambda error: opened.said.append(str(error)))
-    opened.on("dialog", lambda dialog: opened.said.append(dialog.message))
+    opened.requests, opened.messages = [], []
+    opened.on("request", lambda request: opened.requests.append(request.url))
+    opened.on("console", lambda message: opened.messages.append(message.text))
+    opened.on("pageerror", lambda error: opened.messages.append(str(error)))
+    opened.on("dialog", lambda dialog: opened.messages.append(dialog.message))
     opened.goto(f"file://{tmp_path}/report.html")
     yield opened
 
 
-def test_it_asks_for_nothing_and_complains_of_nothing(page) -> None:
-    assert len(page.asked) == 1 and page.said == []
+def test_the_page_requests_nothing_and_logs_nothing(page) -> None:
+    assert len(page.requests) == 1 and page.messages == []
     assert page.locator("h1").inner_text() == "n1: a CPU"
 
 

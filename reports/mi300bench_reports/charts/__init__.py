@@ -1,0 +1,1 @@
+"""Charts as SVG text, in the colours of the page."""
