@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from mi300bench import physics, stats
 from mi300bench.errors import RecordError
 from mi300bench.fit.link import LinkModel, fit_link
-from mi300bench.hw.facts import find_device
 from mi300bench.hw.reference import normal
 from mi300bench.schema.record import Measurement
 from mi300bench.store.newest import newest_passes
@@ -15,6 +14,7 @@ from mi300bench.units import format_bytes
 from mi300bench_reports import as_text
 from mi300bench_reports.charts import lines
 from mi300bench_reports.elements import Section, Table
+from mi300bench_reports.peaks import device_facts
 
 # A link that is off by more than this predicts nothing that anybody would act on.
 USEFUL_ERROR = 0.3
@@ -145,7 +145,7 @@ def _published_ranges(operation: FittedOperation, ranks: int) -> list[tuple[floa
     ranges = []
     for passes in operation.points:
         first, factor = passes[0], operation.busbw_factor
-        device = find_device(first.device, arch=str(first.conditions.get("device_arch", "")))
+        device = device_facts(first)
         if device is None:
             continue
         size = first.work.message_bytes

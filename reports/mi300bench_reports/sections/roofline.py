@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from mi300bench import stats
-from mi300bench.hw.facts import find_device
 from mi300bench.schema.record import Measurement
 from mi300bench.store.newest import newest_passes
 from mi300bench.units import ELEMENT_BYTES
@@ -11,6 +10,7 @@ from mi300bench.units import ELEMENT_BYTES
 from mi300bench_reports import as_text
 from mi300bench_reports.charts import lines
 from mi300bench_reports.elements import Section
+from mi300bench_reports.peaks import device_facts
 
 MOST_POINTS = 400
 FEWEST_POINTS = 2
@@ -32,7 +32,7 @@ def roofline(records: Sequence[Measurement]) -> Section | None:
             points.append((dtype, work.flop / operand_bytes, rate))
     if not points:
         return None
-    device = find_device(records[0].device, arch=str(records[0].conditions.get("device_arch", "")))
+    device = device_facts(records[0])
     published = device.facts if device else {}
     peaks = [
         (f"{dtype}, published peak", published[dtype].value)

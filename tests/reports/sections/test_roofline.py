@@ -13,6 +13,15 @@ def test_a_known_device_has_published_roofs(mi300x) -> None:
     assert "5.30 TB/s" in section.sentences[0] and "bfloat16, published peak" in section.chart
 
 
+def test_a_partition_has_not_the_roofs_of_the_whole_device(mi300x) -> None:
+    partition = [
+        replace(record, conditions={**record.conditions, "compute_units": 38}) for record in mi300x
+    ]
+    section = roofline(partition)
+    assert section is not None
+    assert "4.10 TB/s" in section.sentences[0] and "fastest measured" in section.chart
+
+
 def test_an_unknown_device_has_the_fastest_measured_roofs(make_record) -> None:
     records = [gemm(make_record, 64, 64, k, 1e12) for k in (64, 128)]
     section = roofline([*records, copy(make_record, 2**28, 20e9)])
