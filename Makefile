@@ -39,9 +39,10 @@ autotune: $(VENV)/.run
 	$(BIN)/mi300bench autotune zaya1 --budget $(BUDGET)
 
 # What measures needs the machine to itself; the rest shares the cores.
-ALONE := tests/cli tests/cluster tests/device tests/flow tests/perf tests/probes tests/runner
-TOGETHER := tests/browser tests/contracts tests/export tests/fit tests/fuzz tests/hw tests/importers tests/lint \
-	tests/reports tests/schema tests/store tests/training tests/tune tests/test_physics.py tests/test_stats.py tests/test_units.py
+ALONE := tests/api tests/cli tests/cluster tests/device tests/measurement tests/perf tests/probes tests/runner tests/tuning
+TOGETHER := tests/browser tests/comparison tests/contracts tests/export tests/fit tests/fuzz tests/golden tests/hw \
+	tests/ingest tests/lint tests/reports tests/schema tests/store tests/strategies tests/trainers tests/training \
+	tests/test_physics.py tests/test_stats.py tests/test_units.py
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(TOGETHER)

@@ -1,22 +1,21 @@
-"""The report of a store: records in, one file out."""
+"""The report of a store: records in, one HTML file out."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from mi300bench.errors import NodeError, RecordError
+from mi300bench.measurement.settings import Say, silent
 from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.model import Gemm
 from mi300bench.store.reader import read_records
-from mi300bench.trainers import registry
+from mi300bench.trainers.registry import spec_of
+from mi300bench_reports.builder import build
+from mi300bench_reports.render import render
 
 
 def write_report(
-    store: Path, out: Path, *, tuned: TunedConfig | None, node: str, warn: Callable[[str], None]
+    store: Path, out: Path, *, tuned: TunedConfig | None = None, node: str = "", warn: Say = silent
 ) -> None:
     """Write the report of `store` (of one node, where given) to `out`, whole or not at all."""
-    from mi300bench_reports.page import build
-    from mi300bench_reports.render import render
-
     records = tuple(r for r in read_records(store, warn=warn) if node in ("", r.node))
     if not records:
         raise RecordError(
@@ -37,7 +36,7 @@ def write_report(
 
 def _products(tuned: TunedConfig) -> tuple[Gemm, ...]:
     """Return the products of the tuned config's model at its default shape, which is what was measured."""
-    override_all = registry.module(tuned.trainer, "config").override_all
+    spec = spec_of(tuned.trainer)
     defaults = {key: choice.default for key, choice in tuned.choices.items()}
-    config = override_all(registry.from_tables(tuned.trainer, tuned.config), defaults)
-    return registry.describe(tuned.trainer, config).gemms
+    config = spec.override(spec.from_tables(tuned.config), defaults)
+    return spec.describe(config).gemms

@@ -8,7 +8,7 @@ from mi300bench.cli import show
 from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers, words
 from mi300bench.measurement import plans
 from mi300bench.measurement.follow import follow_or
-from mi300bench.measurement.local_topology import default_ranks, world
+from mi300bench.measurement.local_topology import default_ranks, local_topology
 from mi300bench.measurement.measure import measure
 from mi300bench.physics import COLLECTIVES
 from mi300bench.units import dtype_name, parse_sizes
@@ -40,7 +40,7 @@ def command(
     kind = device_of(device)
     counts = whole_numbers(ranks, "--ranks") if ranks else (default_ranks(kind),)
     element = dtype_name(dtype)
-    worlds = [world(kind, count, launcher=shared["launcher"]) for count in counts]
+    worlds = [local_topology(kind, count, launcher=shared["launcher"]) for count in counts]
     points = plans.collective_points(words(ops), parse_sizes(sizes), worlds, dtype=element)
     plan = plans.plan(
         "What does a collective cost, by size and ranks?", points, passes=shared["passes"]

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
+from mi300bench.api.exporting import TARGETS, export
 from mi300bench.errors import NodeError
-from mi300bench.export.targets import ALL_TARGETS, export
 from mi300bench.schema import config as tuned_config
 
 
 @click.command("export")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "--to", "target", type=click.Choice(ALL_TARGETS), required=True, help="For which framework."
+    "--to", "target", type=click.Choice(list(TARGETS)), required=True, help="For which framework."
 )
 @click.option(
     "--out",
@@ -20,7 +20,7 @@ from mi300bench.schema import config as tuned_config
     help="Write a file instead of printing.",
 )
 def command(*, path: Path, target: str, out: Path | None) -> None:
-    """Print a tuned config as another framework's settings; what that cannot express is said on stderr."""
+    """Print a tuned config as another framework's settings; notes on stderr say what is lost."""
     exported = export(tuned_config.read(path), target)
     for note in exported.notes:
         click.echo(f"note: {note}", err=True)

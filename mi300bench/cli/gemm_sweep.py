@@ -12,12 +12,12 @@ from mi300bench.cli import show
 from mi300bench.cli.options import device_of, dtypes, measuring_options, settings_of, words
 from mi300bench.errors import PlanError
 from mi300bench.measurement import gemm_study, plans
-from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.measurement.measure import measure, require_all_ok
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.plan import Point
 from mi300bench.schema.record import World
-from mi300bench.trainers import registry
+from mi300bench.trainers.registry import spec_of
 from mi300bench.units import parse_duration, parse_integers
 
 
@@ -62,7 +62,7 @@ def read_shapes(path: Path) -> list[tuple[int, int, int]]:
 @click.option(
     "--model", default="", help="Measure the products of a trainer's model, such as zaya1."
 )
-@click.option("--preset", default="small", show_default=True, help="Which preset of --model.")
+@click.option("--preset", default="", help="Which preset of --model; default the trainer's.")
 @click.option("--micro-batch", type=int, help="Sequences per rank, for --model.")
 @click.option(
     "--layout",
@@ -91,13 +91,13 @@ def command(
     and a fit of all other shapes from ones drawn at random; with --model also what that model's products reach together.
     """
     kind = device_of(device)
-    alone = world(kind, 1)
+    alone = local_topology(kind, 1)
     if sum([bool(m or n or k), shapes is not None, bool(model)]) > 1:
         raise PlanError("a grid, --shapes and --model exclude each other", hint="give one of them")
     default = "256:2048:x2" if kind == "cpu" else "1024:8192:x2"
     axes = tuple(tuple(parse_integers(axis or default)) for axis in (m, n, k))
     if shared["budget"] and shapes is None and (model or gemm_study.is_searchable(axes)):
-        gemms = registry.describe(model, _config(model, preset, micro_batch)).gemms if model else ()
+        gemms = _gemms(model, preset, micro_batch) if model else ()
         _study(
             axes,
             alone,
@@ -128,7 +128,7 @@ def command(
         result = measure(plan, settings)
         if model and not as_json:
             show.workload(
-                result.records, registry.describe(model, _config(model, preset, micro_batch)).gemms
+                result.records, _gemms(model, preset, micro_batch)
             )
         show.measured(result, as_json=as_json, show=show.gemm_table)
 
@@ -176,7 +176,7 @@ def _model_points(
     inputs: str,
     alone: World,
 ) -> list[Point]:
-    gemms = registry.describe(model, _config(model, preset, micro_batch)).gemms
+    gemms = _gemms(model, preset, micro_batch)
     return [
         p
         for kind in kinds
@@ -184,10 +184,12 @@ def _model_points(
     ]
 
 
-def _config(model: str, preset: str, micro_batch: int | None) -> Any:
-    config = registry.preset_config(model, preset)
-    return (
-        config
-        if micro_batch is None
-        else registry.module(model, "config").override(config, "data.micro_batch", micro_batch)
-    )
+def _gemms(model: str, preset: str, micro_batch: int | None) -> tuple[Gemm, ...]:
+    """Return the products of a trainer's model; the preset left out is the trainer's own."""
+    spec = spec_of(model)
+    config = spec.preset(preset or spec.default_presets["cpu"])
+    if micro_batch is not None:
+        if "micro_batch" not in spec.options:
+            raise PlanError(f"{model} has no --micro-batch", hint="leave it out")
+        config = spec.override(config, {spec.options["micro_batch"]: micro_batch})
+    return spec.describe(config).gemms

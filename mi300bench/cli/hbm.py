@@ -7,7 +7,7 @@ import click
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, measuring_options, settings_of, words
 from mi300bench.measurement import plans
-from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.measurement.measure import measure
 from mi300bench.units import GIB, MIB, dtype_name, parse_sizes
 
@@ -49,7 +49,7 @@ def command(
     points = plans.memory_points(
         words(patterns),
         chosen,
-        world(kind, 1),
+        local_topology(kind, 1),
         dtype=element,
         variants=words(variants),
         row_bytes=parse_sizes(row_bytes),

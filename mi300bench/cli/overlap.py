@@ -9,7 +9,7 @@ from mi300bench.cli.options import device_of, measuring_options, settings_of, wh
 from mi300bench.errors import PlanError
 from mi300bench.measurement import plans
 from mi300bench.measurement.follow import follow_or
-from mi300bench.measurement.local_topology import default_ranks, world
+from mi300bench.measurement.local_topology import default_ranks, local_topology
 from mi300bench.measurement.measure import measure
 from mi300bench.units import dtype_name, parse_sizes
 
@@ -45,7 +45,7 @@ def command(
         for point in plans.overlap_points(
             parse_sizes(sizes),
             triples,
-            world(kind, count, launcher=shared["launcher"]),
+            local_topology(kind, count, launcher=shared["launcher"]),
             dtype=element,
             inflight=inflight,
         )

@@ -1,43 +1,24 @@
 """mi300bench plan."""
 
 import json
-import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from mi300bench.api.planning import Planned, PlannedStep, plan
 from mi300bench.cli import show
 from mi300bench.cli.options import json_option, say, store_option
 from mi300bench.errors import PlanError
 from mi300bench.measurement.settings import Settings
-from mi300bench.schema.record import Measurement
-from mi300bench.store.reader import read_records
-from mi300bench.strategies.mesh import compile
-from mi300bench.strategies.mesh.compile import Plan
-from mi300bench.strategies.mesh.traffic import meshes
-from mi300bench.trainers import registry
+from mi300bench.strategies.mesh.compile_step import BYTES_OF
 
-SECONDS_PER_HOUR = 3600.0
-
-
-def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
-    """Return the meshes that `text` names: ``dp,fsdp,mp`` or ``all`` of so many devices."""
-    if devices < 1:
-        raise PlanError(f"--devices {devices} are none", hint="--devices 8")
-    if text == "all":
-        return [(mesh.dp, mesh.fsdp, mesh.mp) for mesh in meshes(devices)]
-    if not re.fullmatch(r"\d+,\d+,\d+", text):
-        raise PlanError(f"{text!r} is no mesh", hint="--mesh dp,fsdp,mp such as 1,8,1, or all")
-    dp, fsdp, mp = (int(part) for part in text.split(","))
-    if dp * fsdp * mp != devices:
-        raise PlanError(
-            f"a mesh of {text} covers {dp * fsdp * mp} devices of {devices}",
-            hint=f"a product of {devices}, or all",
-        )
-    return [(dp, fsdp, mp)]
+OPTIONS = {"batch": "data.batch", "seq": "data.seq_len", "remat": "compute.remat", "rank": "lora.rank"}
+GB = 1e9
+LONGEST_ERROR = 60
+# A published run of this preset, which the plan is held against.
+PUBLISHED_PRESET, PUBLISHED_TOKENS_PER_SECOND = "405b", 35
 
 
 @click.command("plan")
@@ -48,14 +29,21 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
     type=int,
     default=8,
     show_default=True,
-    help="Devices to plan for; virtual, none is needed.",
+    help="Devices to plan for; they are virtual, so none is needed.",
+)
+@click.option(
+    "--on",
+    "device",
+    default="mi300x",
+    show_default=True,
+    metavar="DEVICE",
+    help="Which device is planned for: its memory, and seconds from its published figures.",
 )
 @click.option(
     "--mesh",
-    "mesh",
     default="1,8,1",
     show_default=True,
-    help="dp,fsdp,mp, or all: what fits first, then by seconds.",
+    help="dp,fsdp,mp; or all: what fits first, then by seconds.",
 )
 @click.option("--batch", type=int, help="Sequences a step; default the preset's.")
 @click.option("--seq", type=int, help="Tokens of a sequence; default the preset's.")
@@ -68,7 +56,7 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
 @click.option(
     "--show-sharding",
     is_flag=True,
-    help="Show of every tensor which axis of the mesh cuts it, for the first mesh.",
+    help="Show which axis of the mesh cuts each tensor, for the first mesh.",
 )
 @click.option(
     "--fit", is_flag=True, help="Find the largest batch at --seq that fits, for the first mesh."
@@ -85,208 +73,150 @@ def parse_mesh(text: str, devices: int) -> list[tuple[int, int, int]]:
 @store_option
 @json_option
 def command(
-    *, trainer: str, preset: str, devices: int, mesh: str, batch: int | None, seq: int | None, remat: str | None, rank: int | None,
-    show_sharding: bool, fit: bool, price: float | None, curves: Path | None, node: str, store: Path, as_json: bool,
-) -> None:  # fmt: skip
+    *,
+    trainer: str,
+    preset: str,
+    devices: int,
+    device: str,
+    mesh: str,
+    show_sharding: bool,
+    fit: bool,
+    price: float | None,
+    curves: Path | None,
+    node: str,
+    store: Path,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Compile a training step of any size without its weights: what each device holds, sends and computes."""
-    compile.require_planner(trainer)
-    if fit and batch is not None:
+    if fit and given["batch"] is not None:
         raise PlanError("--fit finds the batch itself", hint="leave out --batch, or --fit")
-    chosen = {"data.batch": batch, "data.seq_len": seq, "compute.remat": remat, "lora.rank": rank}
-    wanted = {key: value for key, value in chosen.items() if value is not None}
-    configs = _configs(trainer, preset, wanted, parse_mesh(mesh, devices), is_all=mesh == "all")
-    if fit:
-        best = compile.largest_that_fits(trainer, configs[0], compile.memory_bytes(), say)
-        if best is None:
-            raise PlanError(
-                "not even one sequence a group fits",
-                hint="more devices, a shorter --seq, --remat full",
-            )
-        plans = [best]
-    else:
-        plans = list(compile.plan_all(trainer, configs))
-        if all(plan.error for plan in plans):
-            raise PlanError(plans[0].error, hint="--mesh all lists the meshes that can be")
-    compile.keep(trainer, plans, Settings(store=store, say=say))
-    if curves is not None:
-        records = [record for record in read_records(curves, warn=say) if node in ("", record.node)]
-        plans = [_with_curves(trainer, plan, records) for plan in plans]
-    plans.sort(key=_order)
+    planned = plan(
+        trainer,
+        preset=preset,
+        mesh=mesh,
+        devices=devices,
+        keys={OPTIONS[name]: value for name, value in given.items() if value is not None},
+        device=device,
+        settings=Settings(store=store, say=say),
+        is_fitted=fit,
+        curves=curves,
+        node=node,
+    )
+    tensors = planned.rows[0].step.figures.get("tensors", []) if show_sharding else []
     if as_json:
-        tensors = {"tensors": plans[0].found["tensors"]} if show_sharding else {}
-        first, *rest = (document(plan, price) for plan in plans)
-        click.echo(json.dumps([first | tensors, *rest]))
+        first, *rest = (document(row, planned, price) for row in planned.rows)
+        more = {"tensors": tensors} if show_sharding else {}
+        click.echo(json.dumps([first | more, *rest]))
         return
     if show_sharding:
-        rows = [
-            (path, _sizes(shape), spec, _sizes(local))
-            for path, shape, spec, local in plans[0].found["tensors"]
-        ]
-        show.table(("tensor", "shape", "cut by", "on a device"), rows)
-    _table(plans, price)
+        show.table(
+            ("tensor", "shape", "cut by", "on a device"),
+            [(path, _sizes(shape), spec, _sizes(local)) for path, shape, spec, local in tensors],
+        )
+    _table(planned, price)
 
 
 def _sizes(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def _configs(
-    trainer: str,
-    preset: str,
-    wanted: dict[str, Any],
-    chosen: list[tuple[int, int, int]],
-    *,
-    is_all: bool,
-) -> list[Any]:
-    """Return the config of each mesh that takes the batch; where one mesh was named, raise why it does not."""
-    base, override, configs = (
-        registry.preset_config(trainer, preset),
-        registry.module(trainer, "config").override_all,
-        [],
-    )
-    for dp, fsdp, mp in chosen:
-        try:
-            configs.append(
-                override(base, wanted | {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp})
-            )
-        except PlanError as cause:
-            if not is_all:
-                raise
-            say(f"{dp},{fsdp},{mp}: {cause}")
-    if not configs:
-        raise PlanError("no mesh takes this batch", hint="a larger --batch")
-    return configs
-
-
-def _order(plan: Plan) -> tuple[int, float]:
-    """Return where a plan stands: what fits first, of those the fastest predicted."""
-    if plan.seconds is None:
-        return 3, 0.0
-    return ("yes", "perhaps", "no").index(plan.fits(compile.memory_bytes())), plan.seconds.mid
-
-
-def _with_curves(trainer: str, plan: Plan, records: list[Measurement]) -> Plan:
-    """Return the plan with its seconds from measured curves."""
-    if plan.error:
-        return plan
-    seconds, evidence = compile.measured_seconds(trainer, plan, records)
-    return replace(plan, seconds=seconds, evidence=evidence)
-
-
-def document(plan: Plan, price: float | None) -> dict[str, Any]:
-    """Return a plan as plain values."""
-    config = plan.config
+def document(row: PlannedStep, planned: Planned, price: float | None) -> dict[str, Any]:
+    """Return a planned step as plain values."""
+    step, figures, seconds = row.step, row.step.figures, row.seconds
     head = {
-        "preset": config.preset,
-        "mesh": {"dp": config.mesh.dp, "fsdp": config.mesh.fsdp, "mp": config.mesh.mp},
-        "batch": config.data.batch,
-        "seq": config.data.seq_len,
-        "remat": config.compute.remat,
+        "preset": planned.preset,
+        "mesh": {"dp": step.mesh.dp, "fsdp": step.mesh.fsdp, "mp": step.mesh.mp},
+        "batch": step.batch.global_batch,
+        "seq": step.batch.seq_len,
+        "recompute": planned.recompute,
     }
-    if plan.error or plan.seconds is None:
-        return head | {"error": plan.error}
-    limit = compile.memory_bytes()
+    if seconds is None:
+        return head | {"error": step.error}
+    low, high = row.tokens_per_second
+    priced = {} if price is None else {"price_per_million_tokens": list(row.prices(price))}
     return (
         head
         | {
-            "bytes_per_device": {
-                key: plan.found[key]
-                for key in (
-                    "weights",
-                    "adapters",
-                    "optimizer",
-                    "arguments",
-                    "output",
-                    "alias",
-                    "temp",
-                )
-            }
-            | {"bound": plan.bound, "limit": limit},
-            "fits": plan.fits(limit),
-            "received_bytes": plan.found["received"],
-            "collectives": plan.found["collectives"],
-            "closed_form_bytes": {
-                "gathered": plan.gathered,
-                "reduced": plan.reduced,
-                "gradients": plan.gradients,
-            },
-            "flop": plan.flop,
-            "flop_per_device": plan.found["flop"],
+            "bytes_per_device": {name: figures[name] for name in BYTES_OF}
+            | {"bound": step.bound, "limit": planned.limit},
+            "fits": step.fits(planned.limit),
+            "received_bytes": figures["received"],
+            "collectives": figures["collectives"],
+            "closed_form_bytes": dict(step.closed_form),
+            "flop": step.flop,
+            "flop_per_device": figures["flop"],
             "seconds": {
-                "low": plan.seconds.low,
-                "high": plan.seconds.high,
+                "low": seconds.low,
+                "high": seconds.high,
                 "origin": "modelled",
-                "source": "measured curves" if plan.evidence else "published figures",
-                "evidence": list(plan.evidence),
+                "source": "measured curves" if row.evidence else "published figures",
+                "evidence": list(row.evidence),
             },
-            "tokens_per_second": {
-                "low": plan.tokens / plan.seconds.high,
-                "high": plan.tokens / plan.seconds.low,
-            },
-            "compile_s": plan.found["compile_s"],
+            "tokens_per_second": {"low": low, "high": high},
+            "compile_s": figures["compile_s"],
         }
-        | ({} if price is None else {"price_per_million_tokens": list(_prices(plan, price))})
+        | priced
     )
 
 
-def _prices(plan: Plan, price: float) -> tuple[float, float]:
-    """Return the lowest and highest cost of a million tokens."""
-    assert plan.seconds is not None
-    hourly = price * plan.config.mesh.devices / SECONDS_PER_HOUR * 1e6 / plan.tokens
-    return hourly * plan.seconds.low, hourly * plan.seconds.high
-
-
-def _table(plans: list[Plan], price: float | None) -> None:
+def _table(planned: Planned, price: float | None) -> None:
     """Print the plans in their order; GB are 1e9 bytes."""
-    limit = compile.memory_bytes()
-    first = plans[0].config
+    first = planned.rows[0].step
     click.echo(
-        f"# {first.preset}, {first.data.batch} x {first.data.seq_len} tokens a step, remat {first.compute.remat}; GB a device; "
-        f"a device has {limit / 1e9:.1f}"
+        f"# {planned.preset}, {first.batch.global_batch} x {first.batch.seq_len} tokens a step, "
+        f"recomputing {planned.recompute}; GB a device; an {planned.device.facts.name} "
+        f"has {planned.limit / GB:.1f}"
     )
-    columns = (
-        "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
-    )
+    columns = "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
     head = (*columns.split(), *([] if price is None else ["per-1M-tokens"]))
-    rows: list[tuple[object, ...]] = []
-    for plan in plans:
-        mesh = f"{plan.config.mesh.dp},{plan.config.mesh.fsdp},{plan.config.mesh.mp}"
-        if plan.seconds is None:
-            rows.append((mesh, *["-"] * (len(head) - 2), plan.error[:60]))
-            continue
-        found, received = plan.found, plan.found["received"]
-        cost = () if price is None else ("{:.2f} to {:.2f}".format(*_prices(plan, price)),)
-        rows.append(
-            (mesh, f"{found['weights'] / 1e9:.2f}", f"{found['adapters'] / 1e9:.3f}", f"{found['optimizer'] / 1e9:.3f}",
-             f"{found['arguments'] / 1e9:.2f}", f"{plan.bound / 1e9:.1f}", plan.fits(limit), f"{sum(received.values()) / 1e9:.1f}",
-             f"{(plan.gathered + plan.reduced + plan.gradients) / 1e9:.1f}", f"{plan.seconds.low:.2f} to {plan.seconds.high:.2f}",
-             f"{plan.tokens / plan.seconds.high:.0f} to {plan.tokens / plan.seconds.low:.0f}", *cost)
-        )  # fmt: skip
-    show.table(head, rows)
+    show.table(head, [_cells(row, planned, price, len(head)) for row in planned.rows])
+    is_measured = any(row.evidence for row in planned.rows)
     source = (
-        "curves that JAX measured, communication from hidden to not hidden at all."
-        if any(plan.evidence for plan in plans)
-        else "published figures: products at 8 to 51 % of the peak, communication from hidden to not hidden at all."
+        "curves that JAX measured"
+        if is_measured
+        else "published figures with products at 8 to 51 % of the peak"
     )
-    click.echo(
-        "arguments and bytes on the wire are exact; the bound has the CPU compiler's temporary bytes; seconds are modelled from"
-    )
-    click.echo(source)
-    if first.preset == "405b":
-        for line in _seed(plans[0]):
+    click.echo("arguments and bytes on the wire are exact; the bound has the CPU compiler's temporary bytes;")
+    click.echo(f"seconds are modelled from {source}, with communication from hidden to not hidden at all.")
+    if planned.preset == PUBLISHED_PRESET and planned.rows[0].seconds is not None:
+        for line in _beside_published(planned.rows[0]):
             click.echo(line)
 
 
-def _seed(plan: Plan) -> list[str]:
+def _cells(
+    row: PlannedStep, planned: Planned, price: float | None, width: int
+) -> tuple[object, ...]:
+    step, figures = row.step, row.step.figures
+    if row.seconds is None:
+        return (str(step.mesh), *["-"] * (width - 2), step.error[:LONGEST_ERROR])
+    low, high = row.tokens_per_second
+    priced = () if price is None else ("{:.2f} to {:.2f}".format(*row.prices(price)),)
+    return (
+        str(step.mesh),
+        f"{figures['weights'] / GB:.2f}",
+        f"{figures['adapters'] / GB:.3f}",
+        f"{figures['optimizer'] / GB:.3f}",
+        f"{figures['arguments'] / GB:.2f}",
+        f"{step.bound / GB:.1f}",
+        step.fits(planned.limit),
+        f"{sum(figures['received'].values()) / GB:.1f}",
+        f"{sum(step.closed_form.values()) / GB:.1f}",
+        f"{row.seconds.low:.2f} to {row.seconds.high:.2f}",
+        f"{low:.0f} to {high:.0f}",
+        *priced,
+    )
+
+
+def _beside_published(row: PlannedStep) -> list[str]:
     """Return what the plan says of a published run of this model: 8 MI300X, eager, 35 tokens/s, 400 GB beside the weights."""
-    if plan.seconds is None:
-        return []
-    devices, found = plan.config.mesh.devices, plan.found
-    extra = devices * (found["adapters"] + found["optimizer"])
-    low, high = plan.tokens / plan.seconds.high, plan.tokens / plan.seconds.low
+    step, figures = row.step, row.step.figures
+    extra = step.mesh.devices * (figures["adapters"] + figures["optimizer"])
+    low, high = row.tokens_per_second
+    seen = PUBLISHED_TOKENS_PER_SECOND
     return [
-        "beside a published run of this model (8 MI300X, eager, 16 x 64 tokens, 35 tokens/s, 1200 GB, of them 400 for adapters",
-        f"and optimizer): adapters with AdamW take {extra / 1e9:.1f} GB on all devices together; three quarters of a node's memory",
-        "are what JAX takes as its pool at the start unless told not to. The compiled step needs at most",
-        f"{plan.bound / 1e9:.1f} GB a device, and 35 tokens/s are {35 / high:.1%} to {35 / low:.1%} of what is predicted here.",
+        "A published run of this model (8 MI300X, eager, 16 x 64 tokens, 35 tokens/s) reports 1200 GB, 400 of them for",
+        f"adapters and optimizer. Adapters with AdamW take {extra / GB:.1f} GB on all devices together; three quarters of a",
+        "node's memory is what JAX reserves as its pool at the start unless told not to. The compiled step needs at most",
+        f"{step.bound / GB:.1f} GB a device, and {seen} tokens/s are {seen / high:.1%} to {seen / low:.1%} of what is predicted here.",
     ]

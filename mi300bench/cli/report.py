@@ -18,9 +18,15 @@ from mi300bench.schema import config as tuned_config
     help="A tuned config to open the report with.",
 )
 @click.option("--node", default="", help="Only this node's records.")
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("report.html"), show_default=True,
-              help="Where the report goes.")  # fmt: skip
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("report.html"),
+    show_default=True,
+    help="Where the report goes.",
+)
 def command(*, store: Path, tuned: Path | None, node: str, out: Path) -> None:
     """Write the store as one self-contained HTML file that opens offline."""
-    write_report(store, out, tuned=tuned_config.read(tuned) if tuned else None, node=node, warn=say)
+    config = tuned_config.read(tuned) if tuned else None
+    write_report(store, out, tuned=config, node=node, warn=say)
     click.echo(str(out))

@@ -7,12 +7,13 @@ import click
 
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers
-from mi300bench.measurement.local_topology import default_ranks, world
+from mi300bench.measurement.local_topology import default_ranks, local_topology
 from mi300bench.measurement.measure import measure, require_all_ok
 from mi300bench.schema.record import Origin
 from mi300bench.stats import interval_of
 from mi300bench.store.select import by_point
-from mi300bench.strategies.mesh.points import VIRTUAL
+from mi300bench.strategies.mesh.placement import VIRTUAL
+from mi300bench.trainers.registry import spec_of
 from mi300bench.trainers.scaling import efficiency, scaling_plan
 from mi300bench.units import Unit, format_quantity
 
@@ -60,11 +61,11 @@ def command(
         else tuple(n for n in (1, 2, 4, 8, 16) if n <= most)
     )
     worlds = [
-        replace(world(kind, n, is_absent=kind == "cpu"), framework="jax")
+        replace(local_topology(kind, n, is_absent=kind == "cpu"), framework="jax")
         for n in sorted(set(counts))
     ]
     plan = scaling_plan(
-        trainer, preset, worlds, batch=batch, is_strong=strong, passes=shared["passes"]
+        spec_of(trainer), preset, worlds, batch=batch, is_strong=strong, passes=shared["passes"]
     )
     if kind == "cpu" and shared["origin"] == "measured":
         shared |= {"origin": str(Origin.EMULATED), "source": VIRTUAL}

@@ -14,7 +14,7 @@ from mi300bench.measurement.follow import follow_or
 from mi300bench.measurement.local_topology import default_ranks
 from mi300bench.measurement.measure import measure
 from mi300bench.measurement.rerun import plan_again
-from mi300bench.probes.catalog import CATALOG
+from mi300bench.probes.catalog import every_probe
 from mi300bench.schema.plan import Plan
 from mi300bench.store.reader import read_records
 
@@ -38,10 +38,10 @@ def list_sweeps(*, as_json: bool) -> None:
     sweeps = {name: sweep_file.question(path) for name, path in sweep_file.available().items()}
     if as_json:
         click.echo(
-            json.dumps({"sweeps": sweeps, "probes": {n: e.summary for n, e in CATALOG.items()}})
+            json.dumps({"sweeps": sweeps, "probes": {n: e.summary for n, e in every_probe().items()}})
         )
         return
-    for title, rows in (("sweeps", sweeps), ("probes", {n: e.summary for n, e in CATALOG.items()})):
+    for title, rows in (("sweeps", sweeps), ("probes", {n: e.summary for n, e in every_probe().items()})):
         click.echo(f"{title}:")
         width = max((len(name) for name in rows), default=0)
         for name, said in rows.items():

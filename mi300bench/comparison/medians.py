@@ -19,6 +19,11 @@ class Medians:
     earlier: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def logs(self) -> list[float]:
+        """Return the logarithm of the seconds of each process."""
+        return [math.log(seconds) for seconds in self.seconds]
+
+    @property
     def middle(self) -> float:
         """Return the logarithm of the median over processes: one that was disturbed must not move it."""
         return math.log(float(np.median(self.seconds)))

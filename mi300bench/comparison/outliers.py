@@ -123,12 +123,12 @@ def odd_ones(sides: Mapping[str, Side], *, smallest: float = SMALLEST_EFFECT) ->
         middles = np.nanmedian(away, axis=1)
         common = shared(
             [
-                variance_of(np.log(side[key].seconds))
+                variance_of(side[key].logs)
                 for side in sides.values()
                 for key in keys
                 if key in side
             ]
-        )  # type: ignore[arg-type]
+        )
         noise = math.sqrt(
             max(common.variance, LEAST_DEVIATION**2)
             / float(np.median(np.sum(~np.isnan(table), axis=1)))

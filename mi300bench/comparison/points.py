@@ -28,7 +28,7 @@ from mi300bench.comparison.noise import (
     shared,
     variance_of,
 )
-from mi300bench.comparison.probe_shift import whole
+from mi300bench.comparison.probe_shift import probe_shift
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
 
@@ -74,8 +74,8 @@ def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> 
             between = replace(between, freedom=min(between.freedom, OF_ONE_PROCESS))
         drift = _drift(family, points[0], points[1], smallest)
         common = shared(
-            [variance_of(np.log(side[key].seconds)) for side in (first, second) for key in keys]
-        )  # type: ignore[arg-type]
+            [variance_of(side[key].logs) for side in (first, second) for key in keys]
+        )
         for key in keys:
             one, other, move = first[key], second[key], moves[key] - drift
             error = _error(one, other, common, between)
@@ -146,7 +146,7 @@ def _drift(
     """Return what the points of a probe moved by together; 0 where all of them have changed, or where they are few."""
     if len(first) < FEWEST_FOR_SCATTER:
         return 0.0
-    together = whole(family, first, second, smallest=smallest)
+    together = probe_shift(family, first, second, smallest=smallest)
     return 0.0 if together.verdict in CHANGED else math.log(together.ratio.mid)
 
 

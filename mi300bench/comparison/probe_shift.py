@@ -34,7 +34,7 @@ RUNS_ALIKE = Estimate(variance=0.015**2, freedom=4.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class ProbeShift:
     """A probe as a whole: what the median of its points moved by. Without width where nothing tells how much runs differ."""
 
     family: str
@@ -43,19 +43,19 @@ class Moved:
     points: int
 
 
-def moved(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> list[Moved]:
+def probe_shifts(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> list[ProbeShift]:
     """Return what each probe moved by as a whole, the largest slow-down first."""
     rows = []
     for family, keys in families([key for key in first if key in second], first).items():
         if len(keys) >= FEWEST_OF_FAMILY:
             points = [[side[key] for key in keys] for side in (first, second)]
-            rows.append(whole(family, points[0], points[1], smallest=smallest))
+            rows.append(probe_shift(family, points[0], points[1], smallest=smallest))
     return sorted(rows, key=lambda row: -row.ratio.mid)
 
 
-def whole(
+def probe_shift(
     family: str, first: Sequence[Medians], second: Sequence[Medians], *, smallest: float
-) -> Moved:
+) -> ProbeShift:
     """Return what the points of one probe, the same on both sides, moved by."""
     from scipy.stats import t
 
@@ -77,7 +77,7 @@ def whole(
     ratio = Interval(
         low=math.exp(middle - reach), mid=math.exp(middle), high=math.exp(middle + reach)
     )
-    return Moved(
+    return ProbeShift(
         family=family,
         ratio=ratio,
         points=len(moves),

@@ -11,7 +11,7 @@ from mi300bench.store.reader import read_records
 NODE, RUN = "node:", "run:"
 
 
-def chosen(text: str, store: Path, warn: Callable[[str], None]) -> tuple[Measurement, ...]:
+def records_of_side(text: str, store: Path, warn: Callable[[str], None]) -> tuple[Measurement, ...]:
     """Return the records that ``node:NAME``, ``run:ID`` or a folder stand for."""
     if text.startswith((NODE, RUN)):
         kind, _, name = text.partition(":")

@@ -15,6 +15,7 @@ from mi300bench.schema.comparable import identity
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.stats import SMALLEST_EFFECT
+from mi300bench.store.newest import began, runs_by_point
 
 # What several sides of one store may differ in.
 ATTRIBUTES: Mapping[str, Callable[[Measurement], str]] = {
@@ -47,24 +48,16 @@ def label_of(record: Measurement) -> str:
     return " ".join([record.probe, *said, *ranks])
 
 
-def began(records: Iterable[Measurement]) -> str:
-    """Return when the first of some records began; empty where none is dated."""
-    return min((record.started_at for record in records if record.started_at), default="")
-
-
 def _key(record: Measurement, *, by_node: bool) -> str:
     """Return what two records must share to be of one point: its definition, and where its numbers come from."""
     return f"{record.point} {record.origin}" + (f" {record.node}" if by_node else "")
 
 
-def _by_run(records: Iterable[Measurement], *, by_node: bool) -> dict[str, list[list[Measurement]]]:
+def _by_run(
+    records: Iterable[Measurement], *, by_node: bool
+) -> dict[str, list[list[Measurement]]]:
     """Return the records of each point, run by run, the newest last."""
-    points: dict[str, dict[str, list[Measurement]]] = {}
-    for record in records:
-        points.setdefault(_key(record, by_node=by_node), {}).setdefault(record.run, []).append(
-            record
-        )
-    return {key: sorted(runs.values(), key=began) for key, runs in points.items()}
+    return runs_by_point(records, lambda record: _key(record, by_node=by_node))
 
 
 def side_of(records: Iterable[Measurement], *, by_node: bool = False) -> Side:
@@ -161,7 +154,7 @@ class Dated:
     runs: int
 
     @property
-    def said(self) -> str:
+    def sentence(self) -> str:
         """Return the change as words."""
         how = "drifting" if self.is_drift else "a step"
         return f"{self.name}: {self.family}, {how} to {self.ratio.as_ratio} of its seconds since {self.since}, run {self.run}"

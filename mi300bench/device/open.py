@@ -1,21 +1,11 @@
 """Choosing the device of a process: the accelerator that is there, or the CPU."""
 
 import os
-from dataclasses import dataclass
 
 from mi300bench.device.base import AbstractDevice
 from mi300bench.errors import NodeError
 
 KINDS = ("cpu", "cuda", "rocm")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The seat of one process: its rank, the number of ranks, and its device."""
-
-    rank: int
-    ranks: int
-    device: AbstractDevice
 
 
 def open_torch_device(kind: str, *, threads: int = 0) -> AbstractDevice:

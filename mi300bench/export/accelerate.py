@@ -6,40 +6,40 @@ Source: accelerate/commands/config/config_args.py of 1.15 (ClusterConfig).
 import json
 
 from mi300bench.export import ddp
-from mi300bench.export.exported import Exported, Settings, comments
+from mi300bench.export.source import Exported, ExportSource, comments
 
 
-def export(settings: Settings) -> Exported:
+def export(source: ExportSource) -> Exported:
     """Return a config file; what belongs into the script's code is a note that can be pasted."""
-    is_cpu = settings.tuned.device_kind == "cpu"
+    is_cpu = source.tuned.device_kind == "cpu"
     several = "MULTI_CPU" if is_cpu else "MULTI_GPU"
     values = {
         "compute_environment": "LOCAL_MACHINE",
-        "distributed_type": several if settings.ranks > 1 else "NO",
+        "distributed_type": several if source.ranks.ranks > 1 else "NO",
         "use_cpu": is_cpu,
         "num_machines": 1,
         "machine_rank": 0,
-        "num_processes": settings.ranks,
-        "mixed_precision": "bf16" if settings.is_bf16 else "no",
+        "num_processes": source.ranks.ranks,
+        "mixed_precision": "bf16" if source.run.is_bf16 else "no",
         "debug": False,
     }
     chosen = "".join(
-        f"{name}={json.dumps(value)}, " for name, value in ddp.keywords(settings).items()
+        f"{name}={json.dumps(value)}, " for name, value in ddp.keywords(source).items()
     )
-    code = f"Accelerator(gradient_accumulation_steps={settings.accumulate}, "
+    code = f"Accelerator(gradient_accumulation_steps={source.run.batch.accumulate}, "
     code += (
         f"kwargs_handlers=[DistributedDataParallelKwargs({chosen}gradient_as_bucket_view=True)])"
     )
     notes = [
         f"buckets and accumulation are the script's own: {code}",
-        f"micro-batch {settings.micro_batch} and seq_len {settings.seq_len} are the script's own: give them to its DataLoader",
-        *settings.compute_notes(expresses_recompute=False),
+        f"micro-batch {source.run.batch.micro_batch} and seq_len {source.run.batch.seq_len} are the script's own: give them to its DataLoader",
+        *source.model_notes(),
     ]
     if "bucket_cap_mb_list" in chosen:
         notes.append(
             "DistributedDataParallelKwargs has no list of caps: wrap the model with --to ddp instead"
         )
-    text = comments([*settings.head(), *notes]) + "".join(
+    text = comments([*source.head(), *notes]) + "".join(
         f"{name}: {json.dumps(value)}\n" for name, value in values.items()
     )
     return Exported(text=text, notes=tuple(notes))

@@ -6,46 +6,46 @@ Source: deepspeed/runtime/zero/config.py and engine.py of 0.19: stage 0 reduces 
 import json
 from typing import Any
 
-from mi300bench.export.exported import Exported, Settings
+from mi300bench.export.source import Exported, ExportSource
 
 
-def document(settings: Settings) -> dict[str, Any]:
+def document(source: ExportSource) -> dict[str, Any]:
     """Return the configuration as DeepSpeed reads it."""
     return {
-        "train_batch_size": settings.global_batch,
-        "train_micro_batch_size_per_gpu": settings.micro_batch,
-        "gradient_accumulation_steps": settings.accumulate,
-        "gradient_clipping": settings.clip,
-        "bf16": {"enabled": settings.is_bf16},
+        "train_batch_size": source.run.batch.global_batch,
+        "train_micro_batch_size_per_gpu": source.run.batch.micro_batch,
+        "gradient_accumulation_steps": source.run.batch.accumulate,
+        "gradient_clipping": source.run.optimizer.clip,
+        "bf16": {"enabled": source.run.is_bf16},
         # Buckets were measured with float32 gradients on the wire.
         "communication_data_type": "fp32",
         "optimizer": {
             "type": "AdamW",
             "params": {
-                "lr": settings.lr,
-                "betas": list(settings.betas),
-                "weight_decay": settings.weight_decay,
+                "lr": source.run.optimizer.lr,
+                "betas": list(source.run.optimizer.betas),
+                "weight_decay": source.run.optimizer.weight_decay,
             },
         },
         "zero_optimization": {
             "stage": 1,
-            "reduce_bucket_size": settings.bucket_elements,
-            "allgather_bucket_size": settings.bucket_elements,
+            "reduce_bucket_size": source.bucket_elements,
+            "allgather_bucket_size": source.bucket_elements,
             "overlap_comm": True,
             "contiguous_gradients": True,
         },
     }
 
 
-def export(settings: Settings) -> Exported:
+def export(source: ExportSource) -> Exported:
     """Return ``ds_config.json``. JSON has no comments, so the notes are outside."""
     notes = [
-        *settings.head(),
-        f"bucket sizes are elements: {settings.bucket_mib:g} MiB of float32 are {settings.bucket_elements:,}",
+        *source.head(),
+        f"bucket sizes are elements: {source.bucket_mib:g} MiB of float32 are {source.bucket_elements:,}",
         "ZeRO stage 1, because stage 0 ignores the bucket size; its step was not measured here, DistributedDataParallel's was",
-        f"train_batch_size holds for {settings.ranks} rank(s)",
-        f"the warm-up of {settings.warmup_steps} steps and the cosine are not expressed: give a scheduler in code",
-        *settings.bucket_notes(),
-        *settings.compute_notes(expresses_recompute=False),
+        f"train_batch_size holds for {source.ranks.ranks} rank(s)",
+        f"the warm-up of {source.run.optimizer.warmup_steps} steps and the cosine are not expressed: give a scheduler in code",
+        *source.bucket_notes(),
+        *source.model_notes(),
     ]
-    return Exported(text=json.dumps(document(settings), indent=2) + "\n", notes=tuple(notes))
+    return Exported(text=json.dumps(document(source), indent=2) + "\n", notes=tuple(notes))

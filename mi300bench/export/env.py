@@ -1,58 +1,53 @@
 """Environment variables, as a shell reads them: what held while the curves and the fresh runs were measured, and what was tuned."""
 
 import shlex
-from collections.abc import Mapping, Sequence
 
-from mi300bench.export.exported import Exported, Settings, comments
-from mi300bench.export.meshed import MeshSettings
+from mi300bench.export.source import Exported, ExportSource, comments
 from mi300bench.hw import xla_flags
 
 # Set by the launcher for its own process, or true only on the machine that measured.
 NOT_CARRIED = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC", "OMP_NUM_THREADS")
+JAX_DEFAULT_FRACTION = 0.75
 
 
-def variables(settings: Settings) -> dict[str, str]:
+def variables(source: ExportSource) -> dict[str, str]:
     """Return the variables by name."""
-    carried = {k: v for k, v in settings.tuned.environment.items() if not k.startswith(NOT_CARRIED)}
-    return carried | ({"OMP_NUM_THREADS": str(settings.threads)} if settings.threads else {})
+    run, tuned = source.run, source.tuned
+    left_out = NOT_CARRIED if run.jax_client is None else (*NOT_CARRIED, "XLA_FLAGS")
+    chosen = {name: v for name, v in tuned.environment.items() if not name.startswith(left_out)}
+    if run.ranks is not None and run.ranks.threads:
+        chosen["OMP_NUM_THREADS"] = str(run.ranks.threads)
+    return chosen | _jax_variables(source)
 
 
-def export(settings: Settings) -> Exported:
+def _jax_variables(source: ExportSource) -> dict[str, str]:
+    """Return what JAX reads before it starts; on a CPU as many virtual devices as the mesh has."""
+    client, mesh = source.run.jax_client, source.run.mesh
+    if client is None:
+        return {}
+    flags = list(xla_flags.combining(client.combine_bytes)) if client.combine_bytes else []
+    if source.tuned.device_kind == "cpu" and mesh is not None and mesh.devices > 1:
+        flags.append(f"--xla_force_host_platform_device_count={mesh.devices}")
+    chosen = {"XLA_FLAGS": " ".join(flags)} if flags else {}
+    if client.memory_fraction:
+        chosen["XLA_CLIENT_MEM_FRACTION"] = f"{client.memory_fraction:g}"
+    return chosen
+
+
+def export(source: ExportSource) -> Exported:
     """Return ``export NAME=value`` lines."""
-    chosen = variables(settings)
+    chosen, client = variables(source), source.run.jax_client
     notes = [
-        "environment variables express neither batch nor buckets nor how a step is computed: --to ddp, torchtitan, ... do"
+        "environment variables do not express batch, buckets, mesh or how a step is computed: "
+        "export to a framework for those"
     ]
+    if client is not None and not client.memory_fraction:
+        notes.append(
+            f"the memory fraction stays JAX's own {JAX_DEFAULT_FRACTION} (XLA_CLIENT_MEM_FRACTION)"
+        )
     if not chosen:
         notes.append(
             "nothing was set beyond the defaults while this was measured, so nothing needs to be"
         )
-    return _exported(settings.head(), notes, chosen)
-
-
-def export_mesh(settings: MeshSettings) -> Exported:
-    """Return the variables that JAX reads before it starts; on a CPU as many virtual devices as the mesh has."""
-    carried = {
-        k: v
-        for k, v in settings.tuned.environment.items()
-        if not k.startswith((*NOT_CARRIED, "XLA_FLAGS"))
-    }
-    flags = list(xla_flags.combining(settings.combine_bytes)) if settings.combine_bytes else []
-    if settings.tuned.device_kind == "cpu" and settings.devices > 1:
-        flags.append(f"--xla_force_host_platform_device_count={settings.devices}")
-    chosen = carried | ({"XLA_FLAGS": " ".join(flags)} if flags else {})
-    if settings.memory_fraction:
-        chosen["XLA_CLIENT_MEM_FRACTION"] = f"{settings.memory_fraction:g}"
-    notes = [
-        "environment variables express neither mesh nor batch nor what is kept for the backward pass: --to maxtext does"
-    ]
-    if not settings.memory_fraction:
-        notes.append("the memory fraction stays JAX's own 0.75 (XLA_CLIENT_MEM_FRACTION)")
-    return _exported(settings.head(), notes, chosen)
-
-
-def _exported(head: Sequence[str], notes: Sequence[str], chosen: Mapping[str, str]) -> Exported:
-    text = comments([*head, *notes]) + "".join(
-        f"export {k}={shlex.quote(v)}\n" for k, v in chosen.items()
-    )
-    return Exported(text=text, notes=tuple(notes))
+    lines = "".join(f"export {name}={shlex.quote(v)}\n" for name, v in chosen.items())
+    return Exported(text=comments([*source.head(), *notes]) + lines, notes=tuple(notes))

@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 
 from mi300bench.errors import PlanError
-from mi300bench.export.exported import Exported, comments
-from mi300bench.export.meshed import MeshSettings
+from mi300bench.export.source import Exported, ExportSource, comments
+from mi300bench.schema.run_settings import Recompute
 
 MODELS = {"8b": "llama3.1-8b", "70b": "llama3.1-70b", "405b": "llama3.1-405b"}
 # PEFT's names of the linear layers as MaxText calls them.
@@ -22,94 +22,95 @@ MODULES = {
     "down_proj": "mlp/wo",
 }
 # What is kept for the backward pass; MaxText always recomputes something.
-REMATS = {"full": "full", "dots": "minimal_with_context", "none": "minimal_with_context"}
+REMATS = {
+    Recompute.LAYERS: "full",
+    Recompute.ALL_BUT_PRODUCTS: "minimal_with_context",
+    Recompute.NOTHING: "minimal_with_context",
+}
 
 
-def values(settings: MeshSettings) -> dict[str, object]:
+def values(source: ExportSource) -> dict[str, object]:
     """Return MaxText's keys with their values."""
-    adapted = [MODULES[name] for name in settings.targets if name in MODULES]
+    run = source.run
+    mesh, adapters, batch, rule = run.mesh, run.adapters, run.batch, run.optimizer
+    assert mesh is not None and adapters is not None
+    adapted = [MODULES[name] for name in adapters.targets if name in MODULES]
     if not adapted:
         raise PlanError(
             "MaxText has no place for adapters on the head alone",
             hint="lora.targets of layers, or --to env",
         )
-    found: dict[str, object] = {
+    dtype = "bfloat16" if run.is_bf16 else "float32"
+    named = {"model_name": MODELS[run.preset]} if run.preset in MODELS else {}
+    return named | {
         "base_config": "base.yml",
-        "hardware": "cpu" if settings.tuned.device_kind == "cpu" else "gpu",
-        "ici_data_parallelism": settings.dp,
-        "ici_fsdp_parallelism": settings.fsdp,
-        "ici_tensor_parallelism": settings.mp,
-        "per_device_batch_size": settings.batch / settings.accumulate / settings.devices,
-        "gradient_accumulation_steps": settings.accumulate,
-        "max_target_length": settings.seq_len,
+        "hardware": "cpu" if source.tuned.device_kind == "cpu" else "gpu",
+        "ici_data_parallelism": mesh.dp,
+        "ici_fsdp_parallelism": mesh.fsdp,
+        "ici_tensor_parallelism": mesh.mp,
+        "per_device_batch_size": batch.global_batch / batch.accumulate / mesh.devices,
+        "gradient_accumulation_steps": batch.accumulate,
+        "max_target_length": batch.seq_len,
         "packing": True,
-        "remat_policy": REMATS[settings.remat],
+        "remat_policy": REMATS[run.recompute],
         "scan_layers": True,
-        "dtype": "bfloat16" if settings.is_bf16 else "float32",
-        "weight_dtype": "bfloat16" if settings.is_bf16 else "float32",
+        "dtype": dtype,
+        "weight_dtype": dtype,
         "use_sft": True,
         "lora": {
             "enable_lora": True,
-            "lora_rank": settings.rank,
-            "lora_alpha": settings.alpha,
+            "lora_rank": adapters.rank,
+            "lora_alpha": adapters.alpha,
             "lora_module_path": f"decoder/layers/.*({'|'.join(adapted)})",
         },
         "opt_type": "adamw",
-        "learning_rate": settings.lr,
-        "learning_rate_final_fraction": 0.0,
-        "warmup_steps_fraction": min(1.0, settings.warmup_steps / settings.steps),
-        "adam_b1": settings.betas[0],
-        "adam_b2": settings.betas[1],
-        "adam_weight_decay": settings.weight_decay,
-        "gradient_clipping_threshold": settings.clip,
-        "steps": settings.steps,
-        "init_weights_seed": settings.seed,
+        "learning_rate": rule.lr,
+        "learning_rate_final_fraction": rule.final_share,
+        "warmup_steps_fraction": min(1.0, rule.warmup_steps / run.steps),
+        "adam_b1": rule.betas[0],
+        "adam_b2": rule.betas[1],
+        "adam_weight_decay": rule.weight_decay,
+        "gradient_clipping_threshold": rule.clip,
+        "steps": run.steps,
+        "init_weights_seed": run.seed,
     }
-    return ({"model_name": MODELS[settings.preset]} if settings.preset in MODELS else {}) | found
 
 
-def export(settings: MeshSettings) -> Exported:
+def export(source: ExportSource) -> Exported:
     """Return a YAML file for ``python -m maxtext.trainers.post_train.sft.train_sft FILE``."""
+    notes = _notes(source)
+    text = comments([*source.head(), *notes]) + _yaml(values(source))
+    return Exported(text=text, notes=tuple(notes))
+
+
+def _notes(source: ExportSource) -> list[str]:
+    run, adapters, client = source.run, source.run.adapters, source.run.jax_client
+    assert adapters is not None
     notes = [
         "the data set is not expressed: set dataset_type and its keys, as post_train/sft.yml has them",
         "mp is ici_tensor_parallelism, fsdp ici_fsdp_parallelism; on several nodes set the dcn axes too",
         "per_device_batch_size counts all devices, those of a tensor-parallel group as well",
-        f"compute.attention_block={settings.attention_block} is not expressed: MaxText has its own kernels",
+        *(f"{each.key}={each.value} is not expressed: {each.why}" for each in run.model_settings),
     ]
-    if settings.preset not in MODELS:
-        notes.append(
-            f"the preset {settings.preset} is no model of MaxText: set model_name or its sizes"
-        )
-    if settings.remat == "none":
-        notes.append(
-            "remat none is not expressed: minimal_with_context keeps the most that MaxText keeps"
-        )
-    if settings.unroll > 1:
-        notes.append(
-            f"compute.unroll={settings.unroll} is not expressed: MaxText scans layers one by one"
-        )
-    if settings.loss_chunk:
-        notes.append(
-            f"compute.loss_chunk={settings.loss_chunk} is not expressed as tokens: see num_vocab_tiling"
-        )
-    if settings.is_rslora:
-        notes.append(
-            f"rslora is not expressed: set lora_alpha to {settings.alpha * settings.rank**0.5:g} for the same scale"
-        )
-    if settings.dropout:
-        notes.append(f"lora.dropout={settings.dropout:g} is not expressed")
-    lost = [name for name in settings.targets if name not in MODULES]
-    if lost:
-        notes.append(f"adapters on {', '.join(lost)} are not expressed by lora_module_path")
-    if settings.weights or settings.adapter:
-        notes.append(
-            "weights and adapter to start from are not expressed: convert them and set load_parameters_path"
-        )
-    if settings.memory_fraction or settings.combine_bytes:
-        notes.append("what JAX is told before it starts is in --to env")
-    return Exported(
-        text=comments([*settings.head(), *notes]) + _yaml(values(settings)), notes=tuple(notes)
-    )
+    lost = [name for name in adapters.targets if name not in MODULES]
+    further = {
+        f"{run.preset} is no model of MaxText: set model_name or its sizes": run.preset
+        not in MODELS,
+        "keeping everything is not expressed: minimal_with_context keeps the most that MaxText keeps": (
+            run.recompute is Recompute.NOTHING
+        ),
+        f"rslora is not expressed: set lora_alpha to {adapters.alpha * adapters.rank**0.5:g} for the same scale": (
+            adapters.is_rslora
+        ),
+        f"lora.dropout={adapters.dropout:g} is not expressed": bool(adapters.dropout),
+        f"adapters on {', '.join(lost)} are not expressed by lora_module_path": bool(lost),
+        "weights and adapter to start from are not expressed: convert them and set load_parameters_path": (
+            bool(adapters.weights or adapters.adapter)
+        ),
+        "what JAX reads before it starts is in --to env": client is not None
+        and bool(client.memory_fraction or client.combine_bytes),
+    }
+    return [*notes, *(note for note, applies in further.items() if applies)]
 
 
 def _yaml(table: Mapping[str, object], indent: str = "") -> str:

@@ -1,39 +1,65 @@
-"""The table of export targets: those of trainers whose ranks exchange gradients, and those of a trainer on a mesh."""
+"""The table of export targets: what writes each, and which groups of settings it needs.
+
+A new target is a module here and a line in the table. A trainer has a target if its settings have the groups.
+"""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from mi300bench.errors import PlanError
-from mi300bench.export import accelerate, ddp, deepspeed, env, launch, maxtext, megatron, torchtitan
-from mi300bench.export.exported import Exported, Settings, settings_of
-from mi300bench.export.meshed import MeshSettings, mesh_settings_of
+from mi300bench.export import (
+    accelerate,
+    ddp,
+    deepspeed,
+    env,
+    launch,
+    maxtext,
+    megatron,
+    torchtitan,
+)
+from mi300bench.export.source import Exported, ExportSource
 from mi300bench.schema.config import TunedConfig
+from mi300bench.schema.run_settings import RunSettings
 
-TARGETS: Mapping[str, Callable[[Settings], Exported]] = {
-    "ddp": ddp.export,
-    "deepspeed": deepspeed.export,
-    "megatron": megatron.export,
-    "torchtitan": torchtitan.export,
-    "accelerate": accelerate.export,
-    "env": env.export,
-    "torchrun": launch.torchrun,
-    "sbatch": launch.sbatch,
+__all__ = ["TARGETS", "ExportSource", "Exported", "export_to"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportTarget:
+    """What writes a target's text, and the groups of `RunSettings` without which it has nothing to write."""
+
+    write: Callable[[ExportSource], Exported]
+    needs: tuple[str, ...] = ()
+
+
+IN_BUCKETS = ("ranks", "buckets")
+TARGETS: Mapping[str, ExportTarget] = {
+    "ddp": ExportTarget(write=ddp.export, needs=IN_BUCKETS),
+    "deepspeed": ExportTarget(write=deepspeed.export, needs=IN_BUCKETS),
+    "megatron": ExportTarget(write=megatron.export, needs=IN_BUCKETS),
+    "torchtitan": ExportTarget(write=torchtitan.export, needs=IN_BUCKETS),
+    "accelerate": ExportTarget(write=accelerate.export, needs=IN_BUCKETS),
+    "maxtext": ExportTarget(write=maxtext.export, needs=("mesh", "adapters")),
+    "env": ExportTarget(write=env.export),
+    "torchrun": ExportTarget(write=launch.torchrun, needs=("ranks",)),
+    "sbatch": ExportTarget(write=launch.sbatch, needs=("ranks",)),
 }
-MESH_TARGETS: Mapping[str, Callable[[MeshSettings], Exported]] = {
-    "maxtext": maxtext.export,
-    "env": env.export_mesh,
-}
-ALL_TARGETS = tuple(dict.fromkeys((*TARGETS, *MESH_TARGETS)))
 
 
-def export(tuned: TunedConfig, target: str) -> Exported:
+def targets_of(run: RunSettings) -> tuple[str, ...]:
+    """Return the targets for which a run has settings."""
+    return tuple(
+        name
+        for name, target in TARGETS.items()
+        if all(getattr(run, group) is not None for group in target.needs)
+    )
+
+
+def export_to(target: str, tuned: TunedConfig, run: RunSettings) -> Exported:
     """Return `tuned` for `target`; an unknown target, or one that its trainer has nothing for, lists the known."""
-    is_meshed = "mesh" in tuned.config
-    known = MESH_TARGETS if is_meshed else TARGETS
+    known = targets_of(run)
     if target not in known:
         raise PlanError(
-            f"there is no exporter of {tuned.trainer} for {target!r}",
-            hint=f"one of {', '.join(known)}",
+            f"{tuned.trainer} cannot be exported to {target!r}", hint=f"one of {', '.join(known)}"
         )
-    if is_meshed:
-        return MESH_TARGETS[target](mesh_settings_of(tuned))
-    return TARGETS[target](settings_of(tuned))
+    return TARGETS[target].write(ExportSource(tuned=tuned, run=run))

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from mi300bench.ingest.reading import Reading, Row, date_of, number
+from mi300bench.ingest.reading import LogReading, Row, date_of, number
 from mi300bench.schema.record import Scalar
 
 TOOL = "pytest-benchmark"
@@ -23,9 +23,9 @@ def _seconds(stats: dict[str, Any]) -> tuple[float, ...]:
     return tuple(value for value in found if value is not None and value > 0)
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> LogReading:
     """Return the benchmarks of a file."""
-    reading = Reading(tool=TOOL, counts="entry")
+    reading = LogReading(tool=TOOL, counts="entry")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as cause:

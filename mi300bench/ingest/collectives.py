@@ -13,7 +13,7 @@ from typing import Any
 
 from mi300bench.ingest.reading import (
     SHOWN,
-    Reading,
+    LogReading,
     Row,
     cells,
     clean,
@@ -124,7 +124,7 @@ class _Table:
             False,
         )  # the first row of this test, and whether its ranks are being listed
 
-    def head(self, reading: Reading, raw: str) -> bool:
+    def head(self, reading: LogReading, raw: str) -> bool:
         """Take a line that is no row; return whether it was one."""
         if named := _PROGRAM.search(raw):
             self.op = OPS[
@@ -166,9 +166,9 @@ class _Table:
         return words, found
 
 
-def read_table(text: str) -> Reading:
+def read_table(text: str) -> LogReading:
     """Return the rows of a table, with a machine's ranks and device from its head."""
-    reading, found = Reading(tool=TOOL), _PROGRAM.findall(text)
+    reading, found = LogReading(tool=TOOL), _PROGRAM.findall(text)
     if not found:
         reading.conditions["operation"] = "not told; taken for all_reduce"
     table = _Table(OPS[found[-1]] if found else "all_reduce")
@@ -195,7 +195,7 @@ def read_table(text: str) -> Reading:
     return reading
 
 
-def _rename(reading: Reading, op: str, *, first: int) -> None:
+def _rename(reading: LogReading, op: str, *, first: int) -> None:
     """Give the rows from `first` on the operation that the line behind them states."""
     reading.rows[first:] = [replace(row, probe=f"collective.{op}") for row in reading.rows[first:]]
 
@@ -204,7 +204,7 @@ def _least(columns: list[str]) -> int:
     return columns.index("busbw") + 1
 
 
-def _take(reading: Reading, words: list[str], table: _Table, *, line: int, raw: str) -> None:
+def _take(reading: LogReading, words: list[str], table: _Table, *, line: int, raw: str) -> None:
     """Add the results of one row; the same row printed by several ranks counts once."""
     columns, seen = table.columns, table.seen
     if tuple(words) in seen:
@@ -259,9 +259,9 @@ def _objects(text: str) -> Iterator[Any]:
         yield value
 
 
-def read_json(text: str) -> Reading:
+def read_json(text: str) -> LogReading:
     """Return the rows of nccl-tests' or rccl-tests' JSON."""
-    reading = Reading(tool=TOOL, counts="entry")
+    reading = LogReading(tool=TOOL, counts="entry")
     cleaned = "\n".join(line for _, line in clean(text))
     for place, value in enumerate(_objects(cleaned), 1):
         if value is None:
@@ -283,7 +283,7 @@ def _text(value: Any) -> str:
     return "" if value is None or isinstance(value, dict | list) else str(value)
 
 
-def _nccl_document(reading: Reading, document: Mapping[str, Any]) -> None:
+def _nccl_document(reading: LogReading, document: Mapping[str, Any]) -> None:
     devices = document.get("devices")
     ranks = len(devices) if isinstance(devices, list) else 0
     first = (
@@ -324,7 +324,7 @@ def _nccl_document(reading: Reading, document: Mapping[str, Any]) -> None:
             )
 
 
-def _rccl_record(reading: Reading, record: Mapping[str, Any], place: int) -> None:
+def _rccl_record(reading: LogReading, record: Mapping[str, Any], place: int) -> None:
     op = OPS.get(_text(record.get("name")).lower().replace(" ", ""))
     if op is None:
         reading.skip(place, _text(record.get("name")), "an operation that is not known")
@@ -348,16 +348,16 @@ def _rccl_record(reading: Reading, record: Mapping[str, Any], place: int) -> Non
     )
 
 
-def _add(reading: Reading, row: Row | str, line: int, text: str) -> None:
+def _add(reading: LogReading, row: Row | str, line: int, text: str) -> None:
     if isinstance(row, str):
         reading.skip(line, text, row)
     else:
         reading.rows.append(row)
 
 
-def read_csv(text: str) -> Reading:
+def read_csv(text: str) -> LogReading:
     """Return the rows of rccl-tests' CSV; its early versions left ``nodes`` out of the header."""
-    reading = Reading(tool=TOOL)
+    reading = LogReading(tool=TOOL)
     columns: list[str] = []
     for line, raw in clean(text):
         values = cells(raw)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from mi300bench.errors import PlanError, RecordError
 from mi300bench.ingest import benchmarks, collectives, memory, products, telemetry, transferbench
-from mi300bench.ingest.reading import Reading
+from mi300bench.ingest.reading import LogReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,7 @@ class Format:
     """One tool's format."""
 
     is_it: Callable[[str], bool]
-    read: Callable[[str], Reading]
+    read: Callable[[str], LogReading]
 
 
 # In the order in which they are tried: what is told by more comes first.
@@ -30,7 +30,7 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-def read(text: str, *, kind: str, name: str) -> Reading:
+def read(text: str, *, kind: str, name: str) -> LogReading:
     """Return what is in a text; ``auto`` recognises it. `RecordError` where it is no format that we know."""
     if kind != "auto" and kind not in FORMATS:
         raise PlanError(

@@ -6,7 +6,7 @@ counts them: two arrays for copy, mul and dot, three for add and triad. Nstream,
 
 import re
 
-from mi300bench.ingest.reading import Reading, Row, cells, clean, is_cut, positive, whole
+from mi300bench.ingest.reading import LogReading, Row, cells, clean, is_cut, positive, whole
 from mi300bench.schema.record import Scalar, Work
 
 TOOL = "BabelStream"
@@ -58,9 +58,9 @@ def _row(
     )  # fmt: skip
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> LogReading:
     """Return the rows of a run, or of several one after the other."""
-    reading = Reading(tool=TOOL)
+    reading = LogReading(tool=TOOL)
     state = _State()
     for line, raw in clean(text):
         stripped = raw.strip()
@@ -107,7 +107,7 @@ class _State:
         return self.elements * self.element if self.elements else round(self.size)
 
 
-def _take(reading: Reading, state: _State, line: str, number: int) -> None:
+def _take(reading: LogReading, state: _State, line: str, number: int) -> None:
     values = cells(line) if state.columns else line.split()
     if not values or values[0].lower() not in PATTERNS:
         if values and (state.columns or state.in_table) and values[0].lower() == "nstream":

@@ -7,7 +7,7 @@ GFLOPS with all batches. mamf-finder overwrites one line a shape; its median is 
 import re
 
 from mi300bench.ingest.reading import (
-    Reading,
+    LogReading,
     Row,
     cells,
     clean,
@@ -44,9 +44,9 @@ def is_mamf(text: str) -> bool:
     return "(mean)" in text and "(median)" in text and bool(_TRIED.search(text))
 
 
-def read_blas(text: str) -> Reading:
+def read_blas(text: str) -> LogReading:
     """Return the rows of hipblaslt-bench's output, from one header to the next."""
-    reading, columns = Reading(tool=BLAS), list[str]()
+    reading, columns = LogReading(tool=BLAS), list[str]()
     for line, raw in clean(text):
         if match := _BLAS_DEVICE.match(raw.strip()):
             reading.device = match.group(1).strip()
@@ -95,9 +95,9 @@ def _blas_row(named: dict[str, str], line: int) -> Row | str:
     )  # fmt: skip
 
 
-def read_mamf(text: str) -> Reading:
+def read_mamf(text: str) -> LogReading:
     """Return every shape that a log has; the summary at its end is of the same shapes and is not taken again."""
-    reading, dtype = Reading(tool=MAMF), ""
+    reading, dtype = LogReading(tool=MAMF), ""
     seen: set[str] = set()
     for line, raw in clean(text):
         stripped = raw.strip()
@@ -110,7 +110,7 @@ def read_mamf(text: str) -> Reading:
     return reading
 
 
-def _take(reading: Reading, match: re.Match[str], dtype: str, seen: set[str], line: int) -> None:
+def _take(reading: LogReading, match: re.Match[str], dtype: str, seen: set[str], line: int) -> None:
     """Add one try; its line may be drawn again and again."""
     place, *told = match.groups()
     mean, median, most = (positive(text) for text in told[:3])

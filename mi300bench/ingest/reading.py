@@ -45,7 +45,7 @@ class Skipped:
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class LogReading:
     """The rows of a text, what was not read, and what the text says of the machine."""
 
     tool: str

@@ -8,7 +8,7 @@ from pathlib import Path
 from mi300bench.errors import Mi300benchError, NodeError, PlanError, RecordError
 from mi300bench.hw.facts import find_device
 from mi300bench.ingest import formats
-from mi300bench.ingest.reading import Reading, Row, printable
+from mi300bench.ingest.reading import LogReading, Row, printable
 from mi300bench.measurement.settings import Settings
 from mi300bench.schema.record import Measurement, Origin, Outcome, Scalar, World, short_hash
 from mi300bench.store.reader import read_run
@@ -23,7 +23,7 @@ class Imported:
     """A file, what was read of it, and the records that came of it (none where it was only checked)."""
 
     path: Path
-    reading: Reading
+    reading: LogReading
     records: tuple[Measurement, ...] = ()
     earlier: str = ""  # the run that had the same rows already
 
@@ -48,7 +48,7 @@ def kind_of(device: str, tool: str) -> str:
     return named or TOOLS_OF.get(tool, "cpu")
 
 
-def read_file(path: Path, *, kind: str) -> Reading:
+def read_file(path: Path, *, kind: str) -> LogReading:
     """Return what is in a file, whatever its encoding."""
     try:
         if path.stat().st_size > LARGEST_FILE:
@@ -65,7 +65,7 @@ def read_file(path: Path, *, kind: str) -> Reading:
 
 
 def record_of(
-    row: Row, reading: Reading, *, path: Path, run: str, settings: Settings, device: str, began: str, place: int
+    row: Row, reading: LogReading, *, path: Path, run: str, settings: Settings, device: str, began: str, place: int
 ) -> Measurement:  # fmt: skip
     """Return the record of a row. `device` names the machine and `began` the time where the text does not."""
     name = device or printable(reading.device)
@@ -119,7 +119,7 @@ def _earlier(settings: Settings, digest: str) -> tuple[str, list[Path]]:
 
 
 def _store(
-    path: Path, reading: Reading, settings: Settings, *, kind: str, device: str, began: str
+    path: Path, reading: LogReading, settings: Settings, *, kind: str, device: str, began: str
 ) -> Imported:
     """Write a file's rows as a run of their own, unless a finished run has them already."""
     if not reading.rows:

@@ -6,7 +6,7 @@ be, and the memory that a process has taken, not what it uses.
 
 import re
 
-from mi300bench.ingest.reading import Reading, Row, cells, clean, number
+from mi300bench.ingest.reading import LogReading, Row, cells, clean, number
 from mi300bench.schema.record import Scalar
 
 TOOL = "rocm-smi"
@@ -48,9 +48,9 @@ def _value(cell: str) -> float | None:
     return number(word)
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> LogReading:
     """Return a record a card, of all its samples in order."""
-    reading, columns = Reading(tool=TOOL), list[str]()
+    reading, columns = LogReading(tool=TOOL), list[str]()
     series: dict[str, dict[str, list[float]]] = {}
     first: dict[str, int] = {}
     for line, raw in clean(text):

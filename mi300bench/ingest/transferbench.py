@@ -4,7 +4,7 @@ A row is from a source over an executor to a destination, such as G0 to G1; seve
 transfers and are not taken.
 """
 
-from mi300bench.ingest.reading import Reading, Row, cells, clean, positive, whole
+from mi300bench.ingest.reading import LogReading, Row, cells, clean, positive, whole
 from mi300bench.schema.record import Scalar, Work
 
 TOOL = "TransferBench"
@@ -15,9 +15,9 @@ def is_ours(text: str) -> bool:
     return "Test#" in text and "Transfer#" in text and "BW(GB/s)" in text
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> LogReading:
     """Return the transfers of a CSV."""
-    reading, columns = Reading(tool=TOOL), list[str]()
+    reading, columns = LogReading(tool=TOOL), list[str]()
     for line, raw in clean(text):
         values = cells(raw.strip())
         if "Test#" in values:

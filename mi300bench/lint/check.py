@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 
 from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.schema.finding import Finding, LintVerdict
 
 # Two figures agree within this: what people round away.
 TOLERANCE = 0.05
@@ -47,10 +47,10 @@ def cause_of(stated: float, expected: float, others: Iterable[tuple[float, str]]
 
 
 def found(
-    claim: Claim, verdict: Verdict, rule: str, figures: str, *, cause: str = "", next_step: str = ""
+    claim: Claim, verdict: LintVerdict, rule: str, figures: str, *, cause: str = "", next_step: str = ""
 ) -> Finding:
     """Return a finding about `claim`; cause and next step belong to the bad ones alone."""
-    is_bad = verdict in (Verdict.WRONG, Verdict.DOUBTFUL)
+    is_bad = verdict in (LintVerdict.WRONG, LintVerdict.DOUBTFUL)
     return Finding(
         claim=claim.id,
         subject=claim.subject,
@@ -77,10 +77,10 @@ def compared(
 ) -> Finding:
     """Return `sound` where the two agree, else `wrong` with the likely cause."""
     if agree(stated, expected, tolerance):
-        return found(claim, Verdict.SOUND, rule, figures)
+        return found(claim, LintVerdict.SOUND, rule, figures)
     return found(
         claim,
-        Verdict.WRONG,
+        LintVerdict.WRONG,
         rule,
         figures,
         cause=cause or cause_of(stated, expected, others),

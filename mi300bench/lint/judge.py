@@ -7,14 +7,14 @@ from mi300bench.errors import RecordError
 from mi300bench.lint import peaks, ratios, training, transfer
 from mi300bench.lint.check import found
 from mi300bench.schema.claim import Claim, Figure
-from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.schema.finding import Finding, LintVerdict
 
 
 def statement(claim: Claim) -> Iterator[Finding]:
     """Yield that a claim states nothing that physics can judge, with why."""
     yield found(
         claim,
-        Verdict.NOT_JUDGED,
+        LintVerdict.NOT_JUDGED,
         "physics judges figures",
         claim.text("note") or "no figure is stated",
     )
@@ -112,13 +112,13 @@ def judge(claims: Iterable[Claim]) -> tuple[Finding, ...]:
         rule, names = KINDS[claim.kind]
         some = list(rule(claim))
         findings += some or [
-            found(claim, Verdict.NOT_JUDGED, "figures are judged together", f"too few of: {names}")
+            found(claim, LintVerdict.NOT_JUDGED, "figures are judged together", f"too few of: {names}")
         ]
     return tuple(findings)
 
 
-def worst(findings: Iterable[Finding]) -> Verdict:
+def worst(findings: Iterable[Finding]) -> LintVerdict:
     """Return the verdict on one claim from the findings about it: the gravest."""
-    order = (Verdict.WRONG, Verdict.DOUBTFUL, Verdict.SOUND, Verdict.NOT_JUDGED)
+    order = (LintVerdict.WRONG, LintVerdict.DOUBTFUL, LintVerdict.SOUND, LintVerdict.NOT_JUDGED)
     seen = {finding.verdict for finding in findings}
-    return next((verdict for verdict in order if verdict in seen), Verdict.NOT_JUDGED)
+    return next((verdict for verdict in order if verdict in seen), LintVerdict.NOT_JUDGED)

@@ -13,7 +13,7 @@ from mi300bench.hw.reference import normal
 from mi300bench.lint.check import agree, cause_of, compared, found
 from mi300bench.physics import gemm_flop
 from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.units import Unit, format_bytes, format_quantity
 
 UNDER_PEAK, SHARE, NORMAL, EFFICIENCY = (
@@ -60,7 +60,7 @@ def _against_peak(claim: Claim, rate: float, unit: Unit, name: str) -> Iterator[
     if device is None or peak is None:
         yield found(
             claim,
-            Verdict.NOT_JUDGED,
+            LintVerdict.NOT_JUDGED,
             UNDER_PEAK,
             f"no {name} peak is known of {claim.text('device') or 'an unnamed device'}",
         )
@@ -77,7 +77,7 @@ def _against_peak(claim: Claim, rate: float, unit: Unit, name: str) -> Iterator[
             next_step="over 100 % is an error until explained: units, a cache, sparsity, or another device",
         )
     else:
-        yield found(claim, Verdict.SOUND, UNDER_PEAK, figures)
+        yield found(claim, LintVerdict.SOUND, UNDER_PEAK, figures)
     share = claim.number("share")
     if share and not agree(rate / peak, share, 0.1):
         implied = format_quantity(rate / share, unit)
@@ -91,7 +91,7 @@ def _against_peak(claim: Claim, rate: float, unit: Unit, name: str) -> Iterator[
         )
         yield found(
             claim,
-            Verdict.WRONG,
+            LintVerdict.WRONG,
             SHARE,
             f"{figures}, not {share:.0%}; the share implies a peak of {implied}",
             cause=f"measured on an {other.name}, whose peak that is"
@@ -100,7 +100,7 @@ def _against_peak(claim: Claim, rate: float, unit: Unit, name: str) -> Iterator[
             next_step="measure on the device that is named",
         )
     elif share:
-        yield found(claim, Verdict.SOUND, SHARE, f"{figures}, stated as {share:.0%}")
+        yield found(claim, LintVerdict.SOUND, SHARE, f"{figures}, stated as {share:.0%}")
 
 
 def against_published(
@@ -116,7 +116,7 @@ def against_published(
     is_high = rate > HIGH * known.high and quantity != "gemm"
     yield found(
         claim,
-        Verdict.DOUBTFUL if is_low or is_high else Verdict.SOUND,
+        LintVerdict.DOUBTFUL if is_low or is_high else LintVerdict.SOUND,
         NORMAL,
         f"{format_quantity(rate, unit)}: {known.said}",
         cause="another counting, another device, or fewer ranks than stated"
@@ -151,7 +151,7 @@ def memory(claim: Claim) -> Iterator[Finding]:
     cache = device.facts["cache_bytes"].value if device and "cache_bytes" in device.facts else 0.0
     if size and size < OUT_OF_CACHE * cache:
         said = f"{format_bytes(size)} lie in the cache of {format_bytes(cache)}: {format_quantity(rate, Unit.BYTE_PER_SECOND)} is its"
-        yield found(claim, Verdict.NOT_JUDGED, UNDER_PEAK, said)
+        yield found(claim, LintVerdict.NOT_JUDGED, UNDER_PEAK, said)
         return
     yield from _against_peak(claim, rate, Unit.BYTE_PER_SECOND, "memory_bandwidth")
     if pattern := claim.text("pattern"):
@@ -164,7 +164,7 @@ def _best(claim: Claim, best: float, mean: float) -> Finding:
     is_right = 0.98 * mean <= best <= BEST_OVER_MEAN * mean
     return found(
         claim,
-        Verdict.SOUND if is_right else Verdict.WRONG,
+        LintVerdict.SOUND if is_right else LintVerdict.WRONG,
         "the best of several runs is the mean or somewhat more",
         figures,
         cause=cause_of(best, mean),
@@ -204,7 +204,7 @@ def utilisation(claim: Claim) -> Iterator[Finding]:
     if not (peak and parameters and rate):
         yield found(
             claim,
-            Verdict.NOT_JUDGED,
+            LintVerdict.NOT_JUDGED,
             EFFICIENCY,
             "device, parameters or tokens a second are not stated",
         )
@@ -227,7 +227,7 @@ def utilisation(claim: Claim) -> Iterator[Finding]:
     if named and agree(named, RECOMPUTED * mfu, 0.1) and not agree(named, mfu, 0.1):
         yield found(
             claim,
-            Verdict.DOUBTFUL,
+            LintVerdict.DOUBTFUL,
             EFFICIENCY,
             f"{figures}, stated as {named:.2%}",
             cause="what is computed again counts as well: that is the use of the hardware, not of the model",
@@ -246,14 +246,14 @@ def utilisation(claim: Claim) -> Iterator[Finding]:
     elif busy and busy > FAR * mfu:
         yield found(
             claim,
-            Verdict.WRONG,
+            LintVerdict.WRONG,
             EFFICIENCY,
             f"{figures}; {busy:.0%} is stated",
             cause="how busy a device is told to be, which is not how much of it is used",
             next_step="state MFU, with its formula",
         )
     else:
-        yield found(claim, Verdict.SOUND, EFFICIENCY, figures)
+        yield found(claim, LintVerdict.SOUND, EFFICIENCY, figures)
 
 
 def bound(claim: Claim) -> Iterator[Finding]:
@@ -267,7 +267,7 @@ def bound(claim: Claim) -> Iterator[Finding]:
     if not (peak and moved and length):
         yield found(
             claim,
-            Verdict.NOT_JUDGED,
+            LintVerdict.NOT_JUDGED,
             "intensity over the ridge is bound by compute",
             "device or length are not stated",
         )
@@ -279,7 +279,7 @@ def bound(claim: Claim) -> Iterator[Finding]:
     is_right = stated == real
     yield found(
         claim,
-        Verdict.SOUND if is_right else Verdict.WRONG,
+        LintVerdict.SOUND if is_right else LintVerdict.WRONG,
         "intensity over the ridge is bound by compute",
         figures,
         cause="true of decoding, a token at a time",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from mi300bench.lint.check import TOLERANCE, agree, compared, found
 from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.units import format_bytes
 
 # What is rounded to whole per cents.
@@ -23,7 +23,7 @@ LEAST_STEP = 64 * 1024
 
 
 def _missing(claim: Claim, rule: str) -> Finding:
-    return found(claim, Verdict.NOT_JUDGED, rule, "the figures it comes from are not stated")
+    return found(claim, LintVerdict.NOT_JUDGED, rule, "the figures it comes from are not stated")
 
 
 def ratio(claim: Claim) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def saving(claim: Claim) -> Iterator[Finding]:
         part = foreign / (before - after)
         yield found(
             claim,
-            Verdict.DOUBTFUL,
+            LintVerdict.DOUBTFUL,
             "a saving is the method's own",
             f"{foreign:g} of {before - after:g} saved ({part:.0%}) come from {claim.text('foreign_from') or 'something else'}",
             cause="two methods in one figure",
@@ -142,7 +142,7 @@ def product_shape(claim: Claim) -> Iterator[Finding]:
     figures = f"{' x '.join(f'{d:g}' for d in product)}; the model has {', '.join(f'{d:g}' for d in sorted(dims))}"
     yield found(
         claim,
-        Verdict.WRONG if foreign else Verdict.SOUND,
+        LintVerdict.WRONG if foreign else LintVerdict.SOUND,
         rule,
         figures,
         cause=f"{', '.join(foreign)} is none of them: another model's products",
@@ -161,7 +161,7 @@ def least_k(claim: Claim) -> Iterator[Finding]:
     figures = f"K of at least {stated:g}; the model's are {', '.join(f'{d:g}' for d in dims)}"
     yield found(
         claim,
-        Verdict.SOUND if kept else Verdict.WRONG,
+        LintVerdict.SOUND if kept else LintVerdict.WRONG,
         rule,
         figures,
         cause="it rejects every product of that model",
@@ -183,7 +183,7 @@ def buffer(claim: Claim) -> Iterator[Finding]:
     is_small = at / best < WORTH or (step is not None and step < LEAST_STEP)
     yield found(
         claim,
-        Verdict.WRONG if is_small else Verdict.SOUND,
+        LintVerdict.WRONG if is_small else LintVerdict.SOUND,
         rule,
         figures,
         cause="a size below the knee, or a table of few ranks used for many",
@@ -203,7 +203,7 @@ def full_mesh(claim: Claim) -> Iterator[Finding]:
     every = all(agree(stated, drop, 0.1) for drop in drops.values())
     yield found(
         claim,
-        Verdict.SOUND if every else Verdict.DOUBTFUL,
+        LintVerdict.SOUND if every else LintVerdict.DOUBTFUL,
         rule,
         f"a loss of {stated:.0%} is stated; {listed}",
         cause="one group size's loss as a rule for all",

@@ -10,7 +10,7 @@ from mi300bench.lint.check import compared, found
 from mi300bench.physics import COLLECTIVES
 from mi300bench.schema.claim import Claim, Figure
 from mi300bench.schema.config import TunedConfig
-from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.schema.record import Measurement, Outcome, Series
 
 # GPUs of a node that are all linked to each other: fewer ranks have links to the others alone.
@@ -133,7 +133,7 @@ def judge_config(tuned: TunedConfig, *, name: str) -> Iterator[Finding]:
         agrees = value == choice.value
         yield found(
             claim,
-            Verdict.SOUND if agrees else Verdict.WRONG,
+            LintVerdict.SOUND if agrees else LintVerdict.WRONG,
             "a config has what its choices say",
             figures,
             cause="the file was edited after it was tuned",

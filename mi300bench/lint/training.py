@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from mi300bench.lint.check import agree, cause_of, compared, found
 from mi300bench.lint.peaks import device_of
 from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.units import format_bytes
 
 TOKENS = "tokens a second are tokens of a step over its seconds"
@@ -54,7 +54,7 @@ def throughput(claim: Claim) -> Iterator[Finding]:
     elif rate and seconds:
         yield found(
             claim,
-            Verdict.NOT_JUDGED,
+            LintVerdict.NOT_JUDGED,
             TOKENS,
             f"{rate * seconds:,.0f} tokens a step follow; no batch is stated",
         )
@@ -79,7 +79,7 @@ def memory(claim: Claim) -> Iterator[Finding]:
         fits = total <= capacity
         yield found(
             claim,
-            Verdict.SOUND if fits else Verdict.WRONG,
+            LintVerdict.SOUND if fits else LintVerdict.WRONG,
             "what is held fits",
             figures,
             cause=cause_of(total, capacity),
@@ -103,7 +103,7 @@ def memory(claim: Claim) -> Iterator[Finding]:
     ):
         yield found(
             claim,
-            Verdict.DOUBTFUL,
+            LintVerdict.DOUBTFUL,
             "a constant share near 0.75 under JAX is its pool",
             f"{share:.0%} of the memory, the same from the first sample to the last",
             cause=f"JAX takes {JAX_POOL:.0%} of a device at its start; a tool outside sees the pool and not what is used",
@@ -116,18 +116,18 @@ def state(claim: Claim) -> Iterator[Finding]:
     parameters, size = claim.number("parameters"), claim.number("bytes")
     rule = "state is between 0.5 and 20 bytes a trained parameter"
     if not parameters or not size:
-        yield found(claim, Verdict.NOT_JUDGED, rule, "parameters or bytes are not stated")
+        yield found(claim, LintVerdict.NOT_JUDGED, rule, "parameters or bytes are not stated")
         return
     each = size / parameters
     most = claim.number("most_bytes_per_parameter") or MOST_STATE
     figures = f"{format_bytes(size)} for {parameters:,.0f} parameters are {each:,.2f} bytes each"
     if LEAST_STATE * 0.95 <= each <= most * 1.05:
-        yield found(claim, Verdict.SOUND, rule, figures)
+        yield found(claim, LintVerdict.SOUND, rule, figures)
         return
     bounds = f"{format_bytes(LEAST_STATE * parameters)} to {format_bytes(most * parameters)}"
     yield found(
         claim,
-        Verdict.WRONG,
+        LintVerdict.WRONG,
         rule,
         f"{figures}; {bounds} are possible",
         cause=claim.text("likely") or cause_of(each, most),
@@ -143,7 +143,7 @@ def scaling(claim: Claim) -> Iterator[Finding]:
     if device is None or not parameters or not counts:
         yield found(
             claim,
-            Verdict.NOT_JUDGED,
+            LintVerdict.NOT_JUDGED,
             rule,
             "device, parameters or numbers of devices are not stated",
         )
@@ -155,14 +155,14 @@ def scaling(claim: Claim) -> Iterator[Finding]:
     if impossible:
         yield found(
             claim,
-            Verdict.DOUBTFUL,
+            LintVerdict.DOUBTFUL,
             rule,
             f"{figures}: no run on {', '.join(map(str, impossible))} exists",
             cause="nothing to compare with",
             next_step="state the runs, or scale a smaller model",
         )
     else:
-        yield found(claim, Verdict.SOUND, rule, figures)
+        yield found(claim, LintVerdict.SOUND, rule, figures)
 
 
 def fit(claim: Claim) -> Iterator[Finding]:
@@ -170,14 +170,14 @@ def fit(claim: Claim) -> Iterator[Finding]:
     device, needed, stated = device_of(claim), claim.number("needed_bytes"), claim.text("stated")
     rule = "what needs less than the memory fits"
     if device is None or not needed:
-        yield found(claim, Verdict.NOT_JUDGED, rule, "device or needed bytes are not stated")
+        yield found(claim, LintVerdict.NOT_JUDGED, rule, "device or needed bytes are not stated")
         return
     fits = needed <= device.facts["memory_bytes"].value
     figures = f"{format_bytes(needed)} of {format_bytes(device.facts['memory_bytes'].value)} a device; stated: {stated}"
     is_right = (stated == "fits") == fits
     yield found(
         claim,
-        Verdict.SOUND if is_right else Verdict.WRONG,
+        LintVerdict.SOUND if is_right else LintVerdict.WRONG,
         rule,
         figures,
         cause=claim.text("likely"),

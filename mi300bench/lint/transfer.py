@@ -11,7 +11,7 @@ from mi300bench.lint.check import TOLERANCE, agree, cause_of, found
 from mi300bench.lint.peaks import against_published, device_of
 from mi300bench.physics import COLLECTIVES, busbw_factor
 from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, Verdict
+from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.units import Unit, format_quantity
 
 SIZE_OVER_TIME, LINE_RATE = "size over time is bandwidth", "bus bandwidth stays under the line rate"
@@ -113,10 +113,10 @@ def _size_over_time(
     best = min(computed, key=lambda rate: abs(rate - stated))
     figures = f"{name} is stated as {_rate(stated)}, size over time gives {_rate(best)}"
     if agree(stated, best) or abs(stated - best) <= 1.01 * PRINTED:
-        return found(claim, Verdict.SOUND, SIZE_OVER_TIME, figures)
+        return found(claim, LintVerdict.SOUND, SIZE_OVER_TIME, figures)
     return found(
         claim,
-        Verdict.WRONG,
+        LintVerdict.WRONG,
         SIZE_OVER_TIME,
         figures,
         cause=cause_of(stated, best, others),
@@ -149,7 +149,7 @@ def _unnamed(
     if holds_algbw or holds_busbw:
         yield found(
             claim,
-            Verdict.SOUND,
+            LintVerdict.SOUND,
             SIZE_OVER_TIME,
             f"{figures}; as {'algbw' if holds_algbw else 'busbw'} it agrees",
         )
@@ -163,7 +163,7 @@ def _unnamed(
     )
     yield found(
         claim,
-        Verdict.WRONG,
+        LintVerdict.WRONG,
         rule,
         figures,
         cause=cause,
@@ -175,7 +175,7 @@ def _under_the_line(claim: Claim, bus: float, limit: float) -> Finding:
     """Return whether busbw stays under what the links carry: for an all-reduce in the switch that is algbw, not busbw."""
     figures = f"busbw {_rate(bus)}, line rate {_rate(limit)}"
     if bus <= limit * OVER:
-        return found(claim, Verdict.SOUND, LINE_RATE, figures)
+        return found(claim, LintVerdict.SOUND, LINE_RATE, figures)
     device = device_of(claim)
     is_switched = (
         device is not None and device.arch.startswith("sm_") and op_of(claim) == "all_reduce"
@@ -183,13 +183,13 @@ def _under_the_line(claim: Claim, bus: float, limit: float) -> Finding:
     if is_switched and bus <= limit * OVER * _factors(claim)[1]:
         return found(
             claim,
-            Verdict.SOUND,
+            LintVerdict.SOUND,
             LINE_RATE,
             f"{figures}: over it, as a reduction in the switch (NVLS) can be",
         )
     return found(
         claim,
-        Verdict.WRONG,
+        LintVerdict.WRONG,
         LINE_RATE,
         figures,
         cause=cause_of(bus, limit),

@@ -73,7 +73,7 @@ def memory_limit(world: World, *, is_absent: bool = False) -> float | None:
     return fact.value if fact else None
 
 
-def world(
+def local_topology(
     device: str, ranks: int, *, launcher: str = "", threads: int = 0, is_absent: bool = False
 ) -> World:
     """Return a world of `ranks`; on a CPU the cores are shared out between them, unless `threads` says otherwise.

@@ -7,7 +7,7 @@ from typing import Any
 from mi300bench.errors import Mi300benchError
 from mi300bench.hw.facts import Fact, find_device
 from mi300bench.hw.inventory import Inventory, take_inventory
-from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.runner.launch import PointFailed, ProcessWorker, WorkerLost
 
 
@@ -27,7 +27,7 @@ def look(device: str, *, node: str) -> NodeReport:
     torch: Mapping[str, Any] | None = None
     error = ""
     try:
-        worker = ProcessWorker(replace(world(device, 1), threads=0), {})
+        worker = ProcessWorker(replace(local_topology(device, 1), threads=0), {})
         try:
             torch = worker.describe()
         finally:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from mi300bench.errors import PlanError
 from mi300bench.measurement import plans
-from mi300bench.probes.catalog import CATALOG
+from mi300bench.probes.catalog import every_probe
 from mi300bench.schema.plan import Plan, Stop
 from mi300bench.schema.record import Measurement, Origin
 
@@ -22,7 +22,7 @@ def plan_again(records: Iterable[Measurement], identity: str, *, device: str, pa
             f"{identity} comes from {found.source}: it was not measured by us",
             hint="run that tool again, and import it",
         )
-    if found.probe not in CATALOG:
+    if found.probe not in every_probe():
         raise PlanError(
             f"{identity} is a {found.probe} record, which is no probe's",
             hint="training runs: mi300bench train zaya1",

@@ -10,8 +10,11 @@ from pathlib import Path
 from mi300bench.errors import PlanError
 from mi300bench.schema.record import Origin
 
+# What hears a line that a person should read.
+Say = Callable[[str], None]
 
-def _silent(_: str) -> None:
+
+def silent(_: str) -> None:
     """Say nothing."""
 
 
@@ -28,10 +31,9 @@ class Settings:
     passes: int = 3
     limit_s: float = 300.0
     deadline: float | None = None
-    say: Callable[[str], None] = _silent  # what a person should read, a line each
-    progress: Callable[[str, int, int], None] | None = (
-        None  # the point in flight, how many done, of how many
-    )
+    say: Say = silent  # what a person should read, a line each
+    # The point in flight, how many are done, of how many.
+    progress: Callable[[str, int, int], None] | None = None
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.node):
@@ -45,7 +47,7 @@ class Settings:
                 hint='--source "two namespaces, 1 gbit/s"',
             )
         if self.passes < 1:
-            raise PlanError(f"{self.passes} passes measure nothing", hint="--passes 3")
+            raise PlanError(f"--passes must be at least 1 (got {self.passes})", hint="--passes 3")
 
     def remaining_s(self) -> float | None:
         """Return the seconds left of the budget, or None without one."""

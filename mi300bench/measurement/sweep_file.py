@@ -9,7 +9,7 @@ from typing import Any
 
 from mi300bench.errors import PlanError
 from mi300bench.measurement import plans
-from mi300bench.measurement.local_topology import world as make_world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.probes.catalog import entry
 from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.schema.record import Scalar
@@ -123,7 +123,7 @@ def _points(
     counts = [
         _count(count, path, "ranks") for count in (ranks if isinstance(ranks, list) else [ranks])
     ]
-    worlds = [make_world(device, count) for count in counts]
+    worlds = [local_topology(device, count) for count in counts]
     return [
         plans.point(
             table["name"],

@@ -1,32 +1,30 @@
 """The table of probes: where each lives, its method (raised when the way of measuring changes), what it is.
 
-Read without importing a framework. A point names its probe by key; the worker imports the target.
+Read without importing a framework. A point names its probe by key; the worker imports the target. A trainer's probes are in
+its `spec.py`, which `TRAINERS` names.
 """
 
-from dataclasses import dataclass
+import importlib
+from collections.abc import Mapping
 
 from mi300bench.errors import PlanError
+from mi300bench.schema.probe import ProbeEntry
+
+# The trainers, by name: the package whose ``spec.py`` declares it.
+TRAINERS = {
+    "zaya1": "mi300bench_training.zaya1",
+    "lora405b": "mi300bench_training.lora405b",
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One probe. `target` is ``module:Class``; `needs` the framework; `ranks` the fewest that make sense."""
-
-    target: str
-    method: int
-    needs: str
-    summary: str
-    ranks: int = 1
-
-
-def _memory(name: str, summary: str) -> Entry:
-    return Entry(
+def _memory(name: str, summary: str) -> ProbeEntry:
+    return ProbeEntry(
         target=f"mi300bench.probes.memory:{name}", method=1, needs="torch", summary=summary
     )
 
 
-def _collective(name: str, summary: str) -> Entry:
-    return Entry(
+def _collective(name: str, summary: str) -> ProbeEntry:
+    return ProbeEntry(
         target=f"mi300bench.probes.collective:{name}",
         method=1,
         needs="torch",
@@ -35,10 +33,10 @@ def _collective(name: str, summary: str) -> Entry:
     )
 
 
-def _jax(name: str, summary: str, *, ranks: int = 1) -> Entry:
+def _jax(name: str, summary: str, *, ranks: int = 1) -> ProbeEntry:
     module = "jax_collective" if ranks > 1 else "jax_compute"
-    return Entry(
-        target=f"mi300bench.probes.{module}:{name}",
+    return ProbeEntry(
+        target=f"mi300bench.probes.{module}:Jax{name}",
         method=1,
         needs="jax",
         summary=summary,
@@ -55,14 +53,14 @@ CATALOG = {
     "memory.triad": _memory("Triad", "Read two arrays, write one plus a multiple of the other."),
     "memory.gather": _memory("Gather", "Read rows in random order, write them in sequence."),
     "memory.scatter": _memory("Scatter", "Read rows in sequence, write them in random order."),
-    "gemm": Entry(
-        target="mi300bench.probes.gemm:Gemm",
+    "gemm": ProbeEntry(
+        target="mi300bench.probes.gemm:GemmProbe",
         method=1,
         needs="torch",
         summary="C[M,N] = A[M,K] B[K,N]; K is the reduction.",
     ),
-    "gemm.experts": Entry(
-        target="mi300bench.probes.experts:Experts",
+    "gemm.experts": ProbeEntry(
+        target="mi300bench.probes.experts:ExpertsProbe",
         method=1,
         needs="torch",
         summary="Rows times their expert's matrix: grouped, padded, or one product an expert.",
@@ -75,7 +73,7 @@ CATALOG = {
     "collective.all_to_all": _collective("AllToAll", "Each rank sends a part to each."),
     "collective.broadcast": _collective("Broadcast", "One rank's array to all; the root rotates."),
     "collective.send_recv": _collective("SendRecv", "Pairs of ranks, to and fro."),
-    "overlap": Entry(
+    "overlap": ProbeEntry(
         target="mi300bench.probes.overlap:Overlap",
         method=1,
         needs="torch",
@@ -100,35 +98,28 @@ CATALOG = {
     "jax.collective.all_to_all": _jax(
         "AllToAll", "Each device of a mesh sends a part to each.", ranks=2
     ),
-    "zaya1.backward": Entry(
-        target="mi300bench_training.zaya1.measure:Backward",
-        method=2,
-        needs="torch",
-        summary="When each gradient of ZAYA1 is ready; all ranks compute, none communicates.",
-    ),
-    "zaya1.step": Entry(
-        target="mi300bench_training.zaya1.measure:Step",
-        method=2,
-        needs="torch",
-        summary="One whole training step of ZAYA1 under DDP.",
-    ),
-    "zaya1.memory": Entry(
-        target="mi300bench_training.zaya1.measure:Memory",
-        method=1,
-        needs="torch",
-        summary="The most bytes that training ZAYA1 holds at once on a rank.",
-    ),
-    "lora405b.step": Entry(
-        target="mi300bench_training.lora405b.measure:Step",
-        method=1,
-        needs="jax",
-        summary="One whole training step of LoRA on Llama 3.1, on a mesh of one process's devices.",
-    ),
 }
 
 
-def entry(probe: str) -> Entry:
+def trainer_probes(trainer: str) -> Mapping[str, ProbeEntry]:
+    """Return the probes of a trainer by their full names."""
+    spec = importlib.import_module(f"{TRAINERS[trainer]}.spec").TRAINER
+    return {f"{trainer}.{name}": probe for name, probe in spec.probes.items()}
+
+
+def every_probe() -> dict[str, ProbeEntry]:
+    """Return all probes: those of the table and those of the trainers."""
+    return CATALOG | {
+        name: probe for trainer in TRAINERS for name, probe in trainer_probes(trainer).items()
+    }
+
+
+def entry(probe: str) -> ProbeEntry:
     """Return the entry of `probe`; an unknown name lists the known."""
-    if probe not in CATALOG:
-        raise PlanError(f"there is no probe {probe!r}", hint=f"one of {', '.join(CATALOG)}")
-    return CATALOG[probe]
+    if probe in CATALOG:
+        return CATALOG[probe]
+    trainer = probe.partition(".")[0]
+    own = trainer_probes(trainer) if trainer in TRAINERS else {}
+    if probe not in own:
+        raise PlanError(f"there is no probe {probe!r}", hint=f"one of {', '.join(every_probe())}")
+    return own[probe]

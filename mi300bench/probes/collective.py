@@ -15,7 +15,7 @@ from typing import final
 import torch
 import torch.distributed as dist
 
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Work
 
 # The answer of larger messages is checked on this many elements, because the expected values need memory too.
@@ -25,13 +25,13 @@ MOST_CHECKED = 2**26
 class AbstractCollective(AbstractProbe):
     """One collective over the default group."""
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.dtype = getattr(torch, str(params["dtype"]))
         wanted = int(str(params["bytes"])) // self.dtype.itemsize
         # Every rank's part has the same whole number of elements, at least one.
-        self.part = max(1, -(-wanted // seat.ranks))
-        self.elements = self.part * seat.ranks
+        self.part = max(1, -(-wanted // context.ranks))
+        self.elements = self.part * context.ranks
 
     def work(self) -> Work:
         return Work(message_bytes=self.elements * self.dtype.itemsize)
@@ -41,25 +41,25 @@ class AbstractCollective(AbstractProbe):
 
         Their sum over up to 64 ranks is exact in bfloat16, whose whole numbers end at 256.
         """
-        values = torch.arange(elements, dtype=torch.int32, device=self.seat.device.torch_name)
+        values = torch.arange(elements, dtype=torch.int32, device=self.context.device.torch_name)
         return values.add_(rank).remainder_(3).to(self.dtype)
 
     def summed(self, elements: int) -> torch.Tensor:
         """Return the sum of all ranks' patterns."""
         total = self.pattern(0, elements)
-        for rank in range(1, self.seat.ranks):
+        for rank in range(1, self.context.ranks):
             total += self.pattern(rank, elements)
         return total
 
     def prepare(self) -> None:
         """Allocate the input and the output."""
-        self.whole = self.pattern(self.seat.rank, self.elements)
-        self.mine = self.pattern(self.seat.rank, self.part)
+        self.whole = self.pattern(self.context.rank, self.elements)
+        self.mine = self.pattern(self.context.rank, self.part)
 
     @property
     def checked_part(self) -> int:
         """Return the elements of a part that `answer` uses: the whole of it, as long as it is not huge."""
-        return min(int(self.part), MOST_CHECKED // self.seat.ranks)
+        return min(int(self.part), MOST_CHECKED // self.context.ranks)
 
     @abc.abstractmethod
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -77,7 +77,7 @@ class AllReduce(AbstractCollective):
 
     def prepare(self) -> None:
         super().prepare()
-        self.op = dist.ReduceOp.AVG if self.seat.device.backend == "nccl" else dist.ReduceOp.SUM
+        self.op = dist.ReduceOp.AVG if self.context.device.backend == "nccl" else dist.ReduceOp.SUM
         self.others = [
             self.whole.clone() for _ in range(int(str(self.params.get("inflight", 1))) - 1)
         ]
@@ -92,8 +92,8 @@ class AllReduce(AbstractCollective):
             each.wait()
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        size = self.checked_part * self.seat.ranks
-        seen = self.pattern(self.seat.rank, size)
+        size = self.checked_part * self.context.ranks
+        seen = self.pattern(self.context.rank, size)
         dist.all_reduce(seen)
         return seen, self.summed(size)
 
@@ -106,10 +106,10 @@ class AllGather(AbstractCollective):
         dist.all_gather_into_tensor(self.whole, self.mine)
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        parts = [self.pattern(rank, self.checked_part) for rank in range(self.seat.ranks)]
+        parts = [self.pattern(rank, self.checked_part) for rank in range(self.context.ranks)]
         expected = torch.cat(parts)
         seen = torch.empty_like(expected)
-        dist.all_gather_into_tensor(seen, parts[self.seat.rank])
+        dist.all_gather_into_tensor(seen, parts[self.context.rank])
         return seen, expected
 
 
@@ -127,18 +127,18 @@ class ReduceScatter(AbstractCollective):
     def _reduce_scatter(
         self, mine: torch.Tensor, whole: torch.Tensor, received: torch.Tensor
     ) -> None:
-        if self.seat.device.backend == "gloo":
+        if self.context.device.backend == "gloo":
             dist.all_to_all_single(received, whole)
-            torch.sum(received.view(self.seat.ranks, -1), dim=0, out=mine)
+            torch.sum(received.view(self.context.ranks, -1), dim=0, out=mine)
         else:
             dist.reduce_scatter_tensor(mine, whole)
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        size = self.checked_part * self.seat.ranks
-        whole = self.pattern(self.seat.rank, size)
+        size = self.checked_part * self.context.ranks
+        whole = self.pattern(self.context.rank, size)
         seen = torch.empty_like(whole[: self.checked_part])
         self._reduce_scatter(seen, whole, torch.empty_like(whole))
-        return seen, self.summed(size).view(self.seat.ranks, -1)[self.seat.rank]
+        return seen, self.summed(size).view(self.context.ranks, -1)[self.context.rank]
 
 
 @final
@@ -153,13 +153,13 @@ class AllToAll(AbstractCollective):
         dist.all_to_all_single(self.received, self.whole)
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        size = self.checked_part * self.seat.ranks
+        size = self.checked_part * self.context.ranks
         sent = [
-            self.pattern(rank, size).view(self.seat.ranks, -1) for rank in range(self.seat.ranks)
+            self.pattern(rank, size).view(self.context.ranks, -1) for rank in range(self.context.ranks)
         ]
-        expected = torch.cat([parts[self.seat.rank] for parts in sent])
+        expected = torch.cat([parts[self.context.rank] for parts in sent])
         seen = torch.empty_like(expected)
-        dist.all_to_all_single(seen, sent[self.seat.rank].flatten())
+        dist.all_to_all_single(seen, sent[self.context.rank].flatten())
         return seen, expected
 
 
@@ -167,18 +167,18 @@ class AllToAll(AbstractCollective):
 class Broadcast(AbstractCollective):
     """One rank's array to all. The root rotates, so that a call waits for the one before it."""
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
-        self.calls_multiple = seat.ranks
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
+        self.calls_multiple = context.ranks
         self._turn = 0
 
     def call(self) -> None:
-        dist.broadcast(self.whole, src=self._turn % self.seat.ranks)
+        dist.broadcast(self.whole, src=self._turn % self.context.ranks)
         self._turn += 1
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        root, size = self.seat.ranks - 1, self.checked_part * self.seat.ranks
-        seen = self.pattern(self.seat.rank, size)
+        root, size = self.context.ranks - 1, self.checked_part * self.context.ranks
+        seen = self.pattern(self.context.rank, size)
         dist.broadcast(seen, src=root)
         return seen, self.pattern(root, size)
 
@@ -189,8 +189,8 @@ class SendRecv(AbstractCollective):
 
     calls_multiple = 2
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self._turn = 0
 
     def call(self) -> None:
@@ -199,18 +199,18 @@ class SendRecv(AbstractCollective):
         self._exchange(self.whole, even_sends=even_sends)
 
     def _exchange(self, array: torch.Tensor, *, even_sends: bool) -> None:
-        partner = self.seat.rank ^ 1
-        if partner >= self.seat.ranks:
+        partner = self.context.rank ^ 1
+        if partner >= self.context.ranks:
             return
-        if (self.seat.rank % 2 == 0) == even_sends:
+        if (self.context.rank % 2 == 0) == even_sends:
             dist.send(array, dst=partner)
         else:
             dist.recv(array, src=partner)
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        size = self.checked_part * self.seat.ranks
-        seen = self.pattern(self.seat.rank, size)
+        size = self.checked_part * self.context.ranks
+        seen = self.pattern(self.context.rank, size)
         self._exchange(seen, even_sends=True)
-        partner = self.seat.rank ^ 1
-        is_receiver = self.seat.rank % 2 == 1 and partner < self.seat.ranks
-        return seen, self.pattern(partner if is_receiver else self.seat.rank, size)
+        partner = self.context.rank ^ 1
+        is_receiver = self.context.rank % 2 == 1 and partner < self.context.ranks
+        return seen, self.pattern(partner if is_receiver else self.context.rank, size)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 from mi300bench.errors import PlanError
 from mi300bench.physics import gemm_flop
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Work
 
 WAYS = ("grouped", "padded", "loop")
@@ -35,13 +35,13 @@ def group_rows(rows: int, experts: int, skew: float) -> list[int]:
 
 
 @final
-class Experts(AbstractProbe):
+class ExpertsProbe(AbstractProbe):
     """One product of every row with its expert's matrix."""
 
     cold = True
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.m, self.n, self.k, self.experts = (
             int(str(params[name])) for name in ("m", "n", "k", "experts")
         )
@@ -59,7 +59,7 @@ class Experts(AbstractProbe):
 
     def prepare(self) -> None:
         torch.manual_seed(1)
-        where = self.seat.device.torch_name
+        where = self.context.device.torch_name
         self.rows = group_rows(self.m, self.experts, self.skew)
         self.a = torch.randn(self.m, self.k).to(device=where, dtype=self.dtype)
         self.b = torch.randn(self.experts, self.k, self.n).to(device=where, dtype=self.dtype)

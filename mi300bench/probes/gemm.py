@@ -16,7 +16,7 @@ import torch
 
 from mi300bench.errors import PlanError
 from mi300bench.physics import gemm_flop
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Work
 
 LAYOUTS = ("nn", "nt", "tn")
@@ -26,16 +26,16 @@ FP8 = "float8_e4m3"
 
 
 @final
-class Gemm(AbstractProbe):
+class GemmProbe(AbstractProbe):
     """One product, result written into a tensor that exists."""
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.m, self.n, self.k = (int(str(params[name])) for name in ("m", "n", "k"))
         self.layout = str(params["layout"])
         self.inputs = str(params.get("inputs", "normal"))
         self.is_fp8 = params["dtype"] == FP8
-        self.dtype = getattr(torch, seat.device.fp8 if self.is_fp8 else str(params["dtype"]))
+        self.dtype = getattr(torch, context.device.fp8 if self.is_fp8 else str(params["dtype"]))
         self.cold = params.get("cache", "cold") == "cold"
         for value, known in ((self.layout, LAYOUTS), (self.inputs, INPUTS)):
             if value not in known:
@@ -54,7 +54,7 @@ class Gemm(AbstractProbe):
             values = torch.randint(-3, 4, (rows, columns)).float()
         else:
             values = torch.randn(rows, columns)
-        return values.to(device=self.seat.device.torch_name, dtype=self.dtype)
+        return values.to(device=self.context.device.torch_name, dtype=self.dtype)
 
     def prepare(self) -> None:
         torch.manual_seed(1)

@@ -16,22 +16,22 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Work
 
 AXIS = "devices"
 Array = np.ndarray[Any, Any]
 
 
-class AbstractCollective(AbstractProbe):
+class AbstractJaxCollective(AbstractProbe):
     """One collective over all devices. `starts_with_part`: whether a device starts with a part of S and not with all of it."""
 
     starts_with_part: ClassVar[bool] = False
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.dtype = jnp.dtype(str(params["dtype"]))
-        self.ranks = seat.ranks
+        self.ranks = context.ranks
         self.part = max(1, -(-int(str(params["bytes"])) // self.dtype.itemsize // self.ranks))
         self.elements = self.part * self.ranks
 
@@ -59,10 +59,10 @@ class AbstractCollective(AbstractProbe):
         )
 
     def call(self) -> None:
-        self.seat.device.pending = self.run(self.input)
-        if self.seat.device.is_cpu:
+        self.context.device.pending = self.run(self.input)
+        if self.context.device.is_cpu:
             # Virtual devices share few threads: calls that overlap wait for each other's, until XLA ends the process.
-            self.seat.device.synchronize()
+            self.context.device.synchronize()
 
     def work(self) -> Work:
         return Work(message_bytes=float(self.elements * self.dtype.itemsize))
@@ -76,13 +76,13 @@ class AbstractCollective(AbstractProbe):
         """Return what each device must hold, a row a device."""
 
     def check(self) -> str:
-        seen = np.asarray(self.seat.device.pending, np.float32)
+        seen = np.asarray(self.context.device.pending, np.float32)
         wrong = int((seen != self.expected()).sum())
         return "" if wrong == 0 else f"{wrong} elements are wrong"
 
 
 @final
-class AllReduce(AbstractCollective):
+class JaxAllReduce(AbstractJaxCollective):
     """Sum over the devices, on every device."""
 
     def operation(self, x: jax.Array) -> jax.Array:
@@ -93,7 +93,7 @@ class AllReduce(AbstractCollective):
 
 
 @final
-class AllGather(AbstractCollective):
+class JaxAllGather(AbstractJaxCollective):
     """Every device's part, on every device."""
 
     starts_with_part = True
@@ -106,7 +106,7 @@ class AllGather(AbstractCollective):
 
 
 @final
-class ReduceScatter(AbstractCollective):
+class JaxReduceScatter(AbstractJaxCollective):
     """Sum over the devices, each keeps its part."""
 
     def operation(self, x: jax.Array) -> jax.Array:
@@ -118,7 +118,7 @@ class ReduceScatter(AbstractCollective):
 
 
 @final
-class AllToAll(AbstractCollective):
+class JaxAllToAll(AbstractJaxCollective):
     """Each device sends a part to each."""
 
     def operation(self, x: jax.Array) -> jax.Array:

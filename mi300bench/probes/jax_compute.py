@@ -16,7 +16,7 @@ import numpy as np
 from mi300bench.errors import PlanError
 from mi300bench.physics import gemm_flop
 from mi300bench.schema.doubt import Doubt, FootprintInCache
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Work
 
 PRODUCTS: dict[str, Callable[[Any, Any], Any]] = {
@@ -28,11 +28,11 @@ CHECKED_ROWS = 8
 
 
 @final
-class Gemm(AbstractProbe):
+class JaxGemm(AbstractProbe):
     """One product; a new result each time, as JAX has it."""
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.m, self.n, self.k = (int(str(params[name])) for name in ("m", "n", "k"))
         self.layout, self.dtype = str(params["layout"]), jnp.dtype(str(params["dtype"]))
         self.cold = params.get("cache", "cold") == "cold"
@@ -51,7 +51,7 @@ class Gemm(AbstractProbe):
         self.run = jax.jit(PRODUCTS[self.layout])
 
     def call(self) -> None:
-        self.seat.device.pending = self.run(self.a, self.b)
+        self.context.device.pending = self.run(self.a, self.b)
 
     def work(self) -> Work:
         size = self.dtype.itemsize
@@ -62,7 +62,7 @@ class Gemm(AbstractProbe):
         )
 
     def check(self) -> str:
-        seen = np.asarray(self.seat.device.pending, np.float64)
+        seen = np.asarray(self.context.device.pending, np.float64)
         a, b = (np.asarray(x, np.float64) for x in (self.a, self.b))
         a, b = (a.T if self.layout == "tn" else a), (b.T if self.layout == "nt" else b)
         rows = np.linspace(0, self.m - 1, min(self.m, CHECKED_ROWS)).astype(int)
@@ -71,15 +71,15 @@ class Gemm(AbstractProbe):
         return "" if error <= limit else f"an element is off by {error:.3g}, more than {limit:.3g}"
 
 
-class AbstractPattern(AbstractProbe):
+class AbstractJaxPattern(AbstractProbe):
     """One jitted element-wise pattern over arrays of `bytes` each."""
 
     cold = True
     arrays_read: ClassVar[int]
     pattern: ClassVar[Callable[..., Any]]
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.dtype = jnp.dtype(str(params["dtype"]))
         self.elements = int(str(params["bytes"])) // self.dtype.itemsize
         if self.elements < 1:
@@ -97,28 +97,28 @@ class AbstractPattern(AbstractProbe):
         self.run = jax.jit(type(self).pattern)
 
     def call(self) -> None:
-        self.seat.device.pending = self.run(*self.inputs)
+        self.context.device.pending = self.run(*self.inputs)
 
     def work(self) -> Work:
         size = float(self.elements * self.dtype.itemsize)
         return Work(bytes_read=self.arrays_read * size, bytes_written=size)
 
     def check(self) -> str:
-        seen = np.asarray(self.seat.device.pending, np.float32)
+        seen = np.asarray(self.context.device.pending, np.float32)
         expected = type(self).pattern(*(np.asarray(x, np.float32) for x in self.inputs))
         wrong = int((seen != expected).sum())
         return "" if wrong == 0 else f"{wrong} of {self.elements} elements are wrong"
 
     def doubts(self) -> tuple[Doubt, ...]:
         footprint = (self.arrays_read + 1) * self.elements * self.dtype.itemsize
-        cache = self.seat.device.cache_bytes
+        cache = self.context.device.cache_bytes
         if cache and footprint < 2 * cache:
             return (FootprintInCache(footprint_bytes=footprint, cache_bytes=cache),)
         return ()
 
 
 @final
-class Scale(AbstractPattern):
+class JaxScale(AbstractJaxPattern):
     """Read one array, write its multiple."""
 
     arrays_read = 1
@@ -126,7 +126,7 @@ class Scale(AbstractPattern):
 
 
 @final
-class Add(AbstractPattern):
+class JaxAdd(AbstractJaxPattern):
     """Read two arrays, write their sum."""
 
     arrays_read = 2
@@ -134,7 +134,7 @@ class Add(AbstractPattern):
 
 
 @final
-class Triad(AbstractPattern):
+class JaxTriad(AbstractJaxPattern):
     """Read two arrays, write one plus a multiple of the other."""
 
     arrays_read = 2

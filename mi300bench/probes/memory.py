@@ -15,7 +15,7 @@ import torch
 
 from mi300bench.errors import PlanError
 from mi300bench.schema.doubt import Doubt, FootprintInCache
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Work
 
 FACTOR = 3.0
@@ -28,8 +28,8 @@ class AbstractStream(AbstractProbe):
     reads = 0  # arrays read by one call
     writes = 0  # arrays written
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.dtype = getattr(torch, str(params["dtype"]))
         self.elements = int(str(params["bytes"])) // self.dtype.itemsize
         self.variant = str(params.get("variant", "op"))
@@ -51,7 +51,7 @@ class AbstractStream(AbstractProbe):
     def array(self) -> torch.Tensor:
         """Return an array of normal numbers on the device."""
         return torch.randn(
-            self.elements, dtype=torch.float32, device=self.seat.device.torch_name
+            self.elements, dtype=torch.float32, device=self.context.device.torch_name
         ).to(self.dtype)
 
     def prepare(self) -> None:
@@ -77,7 +77,7 @@ class AbstractStream(AbstractProbe):
 
     def doubts(self) -> tuple[Doubt, ...]:
         footprint = (self.reads + self.writes) * self.array_bytes
-        cache = self.seat.device.cache_bytes
+        cache = self.context.device.cache_bytes
         if cache and footprint < 2 * cache:
             return (FootprintInCache(footprint_bytes=footprint, cache_bytes=cache),)
         return ()
@@ -232,8 +232,8 @@ class AbstractRows(AbstractStream):
 
     reads, writes = 1, 1
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.width = int(str(params["row_bytes"])) // self.dtype.itemsize
         if not 1 <= self.width <= self.elements:
             raise PlanError(

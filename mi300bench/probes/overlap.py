@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from mi300bench.physics import gemm_flop
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Series, Work
 
 # Products alone over all-reduce alone: long enough to see, short enough to be covered when slowed.
@@ -27,8 +27,8 @@ PARTS = ("compute_alone_s", "collective_alone_s", "compute_beside_s", "both_s")
 class Overlap(AbstractProbe):
     """Products, an all-reduce, and the two together."""
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
         self.m, self.n, self.k = (int(str(params[name])) for name in ("m", "n", "k"))
         self.dtype = getattr(torch, str(params["dtype"]))
         self.elements = max(1, int(str(params["bytes"])) // 4)
@@ -38,13 +38,13 @@ class Overlap(AbstractProbe):
 
     def prepare(self) -> None:
         torch.manual_seed(1)
-        where = self.seat.device.torch_name
+        where = self.context.device.torch_name
         self.a = torch.randn(self.m, self.k, device=where).to(self.dtype)
         self.b = torch.randn(self.k, self.n, device=where).to(self.dtype)
         self.c = torch.empty(self.m, self.n, dtype=self.dtype, device=where)
         self.messages = [torch.zeros(self.elements, device=where) for _ in range(self.inflight)]
         self.signal = torch.zeros(1, device=where)
-        device = self.seat.device
+        device = self.context.device
         for _ in range(2):
             product_s = device.seconds(self._multiply, 3)
             collective_s = device.seconds(lambda: self._wait(self._start()), 2)
@@ -63,7 +63,7 @@ class Overlap(AbstractProbe):
         torch.mm(self.a, self.b, out=self.c)
 
     def call(self) -> None:
-        mark = self.seat.device.mark
+        mark = self.context.device.mark
         dist.all_reduce(self.signal)
         marks = [mark()]
         for _ in range(self.products):
@@ -97,18 +97,18 @@ class Overlap(AbstractProbe):
         pending.wait()
         return (
             ""
-            if bool((message == self.seat.ranks).all())
+            if bool((message == self.context.ranks).all())
             else "the all-reduce beside a product is wrong"
         )
 
     def series(self, samples: int) -> Series:
-        between = self.seat.device.between
+        between = self.context.device.between
         parts = [
             (between(m[0], m[1]), between(m[2], m[3]), between(m[4], m[5]), between(m[4], m[6]))
             for m in self._marks[-samples:]
         ]
         mine = torch.tensor(parts, dtype=torch.float64)
-        if self.seat.device.backend == "nccl":
+        if self.context.device.backend == "nccl":
             mine = mine.to(torch.float32).to(self.signal.device)
         dist.all_reduce(mine, op=dist.ReduceOp.MAX)
         columns = {name: tuple(float(v) for v in mine[:, i]) for i, name in enumerate(PARTS)}

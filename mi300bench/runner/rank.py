@@ -6,7 +6,6 @@ import socket
 
 from mi300bench import stats
 from mi300bench.device.base import AbstractDevice
-from mi300bench.device.open import Place
 from mi300bench.hw import facts
 from mi300bench.runner.group import Group, Solo, TorchGroup
 from mi300bench.runner.stopping import doubt_of
@@ -14,7 +13,7 @@ from mi300bench.runner.timing import Reading, measure
 from mi300bench.schema.conditions import ENVIRONMENT_PREFIXES
 from mi300bench.schema.doubt import AbovePeak, ClockDropped, Doubt
 from mi300bench.schema.plan import Point
-from mi300bench.schema.probe import AbstractProbe
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Measurement, Outcome, Scalar, Work
 from mi300bench.units import Unit
 
@@ -36,7 +35,7 @@ class Rank:
         module, name = point.target.split(":")
         probe_class: type[AbstractProbe] = getattr(importlib.import_module(module), name)
         probe = probe_class(
-            point.params, Place(rank=self.group.rank, ranks=point.world.ranks, device=self.device)
+            point.params, RankContext(rank=self.group.rank, ranks=point.world.ranks, device=self.device)
         )
         reading = measure(probe, self.device, point.stop, self.group)
         work = probe.work()
@@ -45,6 +44,11 @@ class Rank:
             method=point.method,
             params=dict(point.params),
             environment=dict(point.environment),
+            variables={
+                name: value
+                for name, value in sorted(os.environ.items())
+                if name.startswith(ENVIRONMENT_PREFIXES)
+            },
             world=point.world,
             point=point.key,
             outcome=Outcome.WRONG_ANSWER if reading.wrong else Outcome.OK,
@@ -66,9 +70,6 @@ class Rank:
             for name in ("clock_hz", "power_w", "temperature_c")
             if any(name in moment for moment in reading.readings)
         }
-        variables = {
-            k: v for k, v in sorted(os.environ.items()) if k.startswith(ENVIRONMENT_PREFIXES)
-        }
         return {
             **self.device.conditions(),
             **told,
@@ -76,7 +77,6 @@ class Rank:
             "flush_bytes": self.device.flush_bytes,
             "hosts": self._hosts,
             "launcher": self._launcher,
-            "environment": " ".join(f"{k}={v}" for k, v in variables.items()),
         }
 
     def _doubts(

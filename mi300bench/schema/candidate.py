@@ -22,11 +22,16 @@ class Option:
     work: float = 1.0
 
     @property
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """Return what tells options apart: the keys with their values."""
+        return tuple((key, repr(value)) for key, value in self.keys.items())
+
+    @property
     def label(self) -> str:
         """Return the option in words, as ``micro_batch 2, accumulate 2``."""
         return (
             ", ".join(
-                f"{key.rpartition('.')[2]} {_said(value)}" for key, value in self.keys.items()
+                f"{key.rpartition('.')[2]} {_as_text(value)}" for key, value in self.keys.items()
             )
             or "default"
         )
@@ -56,6 +61,11 @@ class Candidate:
         return {
             key: value for option in self.options.values() for key, value in option.keys.items()
         }
+
+    @property
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """Return what tells candidates apart: all keys with their values, sorted."""
+        return tuple(sorted((key, repr(value)) for key, value in self.keys.items()))
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -91,7 +101,7 @@ class Candidate:
         return Candidate(options={**self.options, name: option})
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(f"{v:g}" for v in value) + "]"
     return f"{value:g}" if isinstance(value, float) else str(value)

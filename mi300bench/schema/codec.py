@@ -1,18 +1,40 @@
 """Records and plain JSON objects, in both directions, and the upgrade of old shapes, one step at a time."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
 from mi300bench.errors import RecordError
+from mi300bench.schema.conditions import ENVIRONMENT_PREFIXES
 from mi300bench.schema.doubt import KINDS, Doubt, OtherDoubt
 from mi300bench.schema.record import SCHEMA, Measurement, Origin, Outcome, Work, World
 from mi300bench.units import Unit
 
 Document = dict[str, Any]
+# A variable in the text of schema 1: a name of a known prefix at the start or after a space.
+_VARIABLE = re.compile(rf"(?:^| )((?:{'|'.join(ENVIRONMENT_PREFIXES)})\w*)=")
+
+
+def _variables_of(text: str) -> dict[str, str]:
+    """Return the variables that schema 1 joined with spaces. A value may hold spaces: the next known name ends it."""
+    names = list(_VARIABLE.finditer(text))
+    ends = [match.start() for match in names[1:]] + [len(text)] * bool(names)
+    return {
+        match.group(1): text[match.end() : end] for match, end in zip(names, ends, strict=True)
+    }
+
+
+def _from_schema_1(document: Document) -> Document:
+    """Give the variables of the process a field of their own; schema 1 had them as one text among the conditions."""
+    conditions = dict(document.get("conditions", {}))
+    text = str(conditions.pop("environment", ""))
+    return document | {"conditions": conditions, "variables": _variables_of(text), "schema": 2}
+
+
 # UPGRADES[n] turns an object of schema n into one of schema n + 1.
-UPGRADES: dict[int, Callable[[Document], Document]] = {}
+UPGRADES: dict[int, Callable[[Document], Document]] = {1: _from_schema_1}
 
 
 def encode_doubt(doubt: Doubt) -> Document:
@@ -40,6 +62,7 @@ def encode(record: Measurement) -> Document:
     document |= {
         "params": dict(record.params),
         "environment": dict(record.environment),
+        "variables": dict(record.variables),
         "conditions": dict(record.conditions),
         "series": {
             name: [_told(value) for value in values] for name, values in record.series.items()

@@ -30,5 +30,4 @@ NAMES = {
     "load": "cores busy with other work just before",
     "python": "Python version",
     "mi300bench": "our version",
-    "environment": "the variables of ENVIRONMENT_PREFIXES that were set",
 }

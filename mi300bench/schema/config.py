@@ -13,7 +13,9 @@ from typing import Any
 from mi300bench.errors import PlanError, RecordError
 from mi300bench.schema.model import Interval
 
-FORMAT = 1
+FORMAT = 2
+# Older formats that are read still.
+READABLE = (1, FORMAT)
 # TOML has no null; the trainers read this word as "the framework's own default".
 FRAMEWORK_DEFAULT = "default"
 
@@ -26,6 +28,14 @@ class Confirmation(StrEnum):
     SLOWER = "slower"
     CANNOT_TELL = "cannot tell"
     NOT_HERE = "not confirmable here"
+
+
+class ChoiceBasis(StrEnum):
+    """What a choice rests on."""
+
+    CONFIRMED = "confirmed"  # fresh runs judged it
+    PREDICTED = "predicted"  # fits alone: fresh runs were not made, or cannot show it here
+    DERIVED = "derived"  # computed from a curve or a compiled step, not run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +57,7 @@ class Choice:
     evidence: tuple[str, ...]
     alternatives: tuple[Alternative, ...] = ()
     doubts: tuple[str, ...] = ()
+    basis: ChoiceBasis = ChoiceBasis.CONFIRMED
 
     def __post_init__(self) -> None:
         if not self.evidence:
@@ -56,7 +67,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class ConfirmedArm:
     """One config that got fresh runs: seconds for the default's useful work in a step, predicted before and measured.
 
     `ratio` is over the default, of interleaved runs. An ablation is the predicted best with one knob (`reverts`) put back
@@ -88,7 +99,7 @@ class Confirmed:
     runs: int
     verdict: Confirmation
     evidence: tuple[str, ...]
-    sides: tuple[Side, ...] = ()
+    sides: tuple[ConfirmedArm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +148,7 @@ def to_document(tuned: TunedConfig) -> dict[str, Any]:
         document["choices"][key] = {
             "value": choice.value,
             "default": choice.default,
+            "basis": str(choice.basis),
             "why": choice.why,
             "evidence": list(choice.evidence),
             "doubts": list(choice.doubts),
@@ -149,16 +161,16 @@ def to_document(tuned: TunedConfig) -> dict[str, Any]:
         document["confirmed"] = asdict(tuned.confirmed) | {
             "verdict": str(tuned.confirmed.verdict),
             "evidence": list(tuned.confirmed.evidence),
-            "sides": [_side_document(side) for side in tuned.confirmed.sides],
+            "sides": [_arm_document(side) for side in tuned.confirmed.sides],
         }
     return document
 
 
 def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
     """Return the config of a parsed TOML file; `RecordError` names `name` where it is none."""
-    if document.get("format") != FORMAT:
+    if document.get("format") not in READABLE:
         raise RecordError(
-            f"{name}: format is {document.get('format')!r}, this version reads {FORMAT}",
+            f"{name}: format is {document.get('format')!r}, this version reads {READABLE[0]} to {FORMAT}",
             hint="write it anew with: mi300bench tune",
         )
     try:
@@ -172,6 +184,7 @@ def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
                     why=table["why"],
                     evidence=tuple(table["evidence"]),
                     doubts=tuple(table.get("doubts", ())),
+                    basis=_basis(table),
                     alternatives=tuple(
                         Alternative(
                             value=a["value"],
@@ -199,6 +212,13 @@ def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
         ) from cause
 
 
+def _basis(table: Mapping[str, Any]) -> ChoiceBasis:
+    """Return what a choice rests on; format 1 had it in the sentence alone."""
+    if "basis" in table:
+        return ChoiceBasis(table["basis"])
+    return ChoiceBasis.PREDICTED if "not confirm" in table["why"] else ChoiceBasis.CONFIRMED
+
+
 def _confirmed(table: Mapping[str, Any] | None) -> Confirmed | None:
     if table is None:
         return None
@@ -210,18 +230,18 @@ def _confirmed(table: Mapping[str, Any] | None) -> Confirmed | None:
         runs=table["runs"],
         verdict=Confirmation(table["verdict"]),
         evidence=tuple(table["evidence"]),
-        sides=tuple(_side(row) for row in table.get("sides", ())),
+        sides=tuple(_arm(row) for row in table.get("sides", ())),
     )
 
 
-def _side_document(side: Side) -> dict[str, Any]:
-    document = asdict(side) | {"evidence": list(side.evidence)}
+def _arm_document(arm: ConfirmedArm) -> dict[str, Any]:
+    document = asdict(arm) | {"evidence": list(arm.evidence)}
     return {key: value for key, value in document.items() if value is not None}
 
 
-def _side(table: Mapping[str, Any]) -> Side:
+def _arm(table: Mapping[str, Any]) -> ConfirmedArm:
     over = table.get("over_best")
-    return Side(
+    return ConfirmedArm(
         label=table["label"],
         predicted_s=_interval(table["predicted_s"]),
         measured_s=_interval(table["measured_s"]),
@@ -231,6 +251,20 @@ def _side(table: Mapping[str, Any]) -> Side:
         over_best=None if over is None else _interval(over),
         evidence=tuple(table.get("evidence", ())),
     )
+
+
+def is_tuned_config(path: Path) -> bool:
+    """Return whether a TOML file has the tables of a tuned config; a damaged file is judged by its text."""
+    import tomllib
+
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    try:
+        return "choices" in tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return "[choices" in text
 
 
 def read(path: Path) -> TunedConfig:

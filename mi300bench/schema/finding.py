@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class LintVerdict(StrEnum):
     """`SOUND` agrees with the physics it states enough for; `NOT_JUDGED` states too little, or nothing physics knows."""
 
     SOUND = "sound"
@@ -19,7 +19,7 @@ class Finding:
 
     claim: str
     subject: str
-    verdict: Verdict
+    verdict: LintVerdict
     rule: str
     figures: str
     cause: str = ""
@@ -29,4 +29,4 @@ class Finding:
     @property
     def is_bad(self) -> bool:
         """Return whether a person has to look at it."""
-        return self.verdict in (Verdict.WRONG, Verdict.DOUBTFUL)
+        return self.verdict in (LintVerdict.WRONG, LintVerdict.DOUBTFUL)

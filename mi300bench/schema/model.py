@@ -78,13 +78,18 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDescription:
-    """A model as numbers: no framework is needed to make or read it."""
+    """A model as numbers: no framework is needed to make or read it.
+
+    `parameters` are the trainable tensors, `width` is the hidden width, `flop_per_token` the useful FLOP of a training step.
+    """
 
     name: str
     preset: str
     parameters: tuple[Parameter, ...]
     active_elements: int
     embedding_elements: int
+    width: int
+    flop_per_token: float
     gemms: tuple[Gemm, ...] = field(default=())
 
     @property
@@ -100,3 +105,21 @@ class MemoryNeed:
     peak_bytes: float
     moment: str
     parts: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshTraffic:
+    """What a step on a mesh exchanges.
+
+    `layers` of `weight_bytes` each; `token_bytes` of one token's activations; `tokens` of the step over
+    all devices; `all_reduces` of a layer's activations in a step; the batch in `parts` one after the
+    other; `gradient_bytes` that a device gives to the reduction of each part.
+    """
+
+    layers: int
+    weight_bytes: float
+    token_bytes: float
+    tokens: int
+    all_reduces: int
+    parts: int = 1
+    gradient_bytes: float = 0.0

@@ -1,28 +1,40 @@
 """What a probe is: one measurable thing that declares its work and checks its answer; the harness times.
 
-The runner makes the probe with its parameters and a seat (its place among the ranks and its device),
+The runner makes the probe with its parameters and a context (its rank among the ranks, and its device),
 calls `prepare` once, `call` many times, then `check`.
 """
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from mi300bench.schema.doubt import Doubt
 from mi300bench.schema.record import Scalar, Series, Work
 
 
-class Seat(Protocol):
-    """A process's place: which rank it is, of how many, on what device (a `mi300bench.device.Device`)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeEntry:
+    """One probe as the catalogue has it.
 
-    @property
-    def rank(self) -> int: ...
+    `target` is ``module:Class``; `method` is raised when the way of measuring changes; `needs` is the framework; `ranks` the
+    fewest that make sense.
+    """
 
-    @property
-    def ranks(self) -> int: ...
+    target: str
+    method: int
+    needs: str
+    summary: str
+    ranks: int = 1
 
-    @property
-    def device(self) -> Any: ...
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankContext:
+    """A process in its world: its rank, how many there are, and its device (a `mi300bench.device` class)."""
+
+    rank: int
+    ranks: int
+    device: Any
 
 
 class AbstractProbe(abc.ABC):
@@ -33,9 +45,9 @@ class AbstractProbe(abc.ABC):
     # A sample holds a multiple of this many calls (a rotating root comes round, a ping has its pong).
     calls_multiple: int = 1
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
         self.params = params
-        self.seat = seat
+        self.context = context
 
     @abc.abstractmethod
     def work(self) -> Work:

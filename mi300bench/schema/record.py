@@ -14,7 +14,7 @@ from typing import Final
 from mi300bench.schema.doubt import Doubt
 from mi300bench.units import Unit
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 
 Scalar = str | int | float | bool | None
 Series = Mapping[str, tuple[float | int | str, ...]]
@@ -64,7 +64,11 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One point, measured once. `samples` are seconds per call, of the slowest rank where several ran."""
+    """One point, measured once. `samples` are seconds per call, of the slowest rank where several ran.
+
+    `environment` is what the point asked to be set; `variables` are all that were set while it ran, of those that matter
+    (`mi300bench.schema.conditions.ENVIRONMENT_PREFIXES`).
+    """
 
     probe: str
     method: int
@@ -75,6 +79,7 @@ class Measurement:
     run: str = ""
     reason: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
     world: World = field(default_factory=World)
     samples: tuple[float, ...] = ()
     warmup: tuple[float, ...] = ()

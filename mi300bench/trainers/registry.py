@@ -1,50 +1,41 @@
-"""The trainers, found by name and imported only when one is used. Their shapes need no framework."""
+"""The trainers by name. A trainer is imported when one is asked for; its spec needs no framework."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from mi300bench.errors import NodeError, PlanError
-from mi300bench.schema.model import ModelDescription
-
-TRAINERS = {"zaya1": "mi300bench_training.zaya1", "lora405b": "mi300bench_training.lora405b"}
-# Those of one process for all devices of a machine, under JAX; the others have a process a rank, under torch's launcher.
-SINGLE_PROCESS = ("lora405b",)
+from mi300bench.probes.catalog import TRAINERS
+from mi300bench.schema.trainer import TrainerSpec
 
 
-def module(trainer: str, name: str) -> ModuleType:
-    """Return the module `name` of a trainer (config, shapes, train); an unknown trainer lists the known."""
+def names() -> tuple[str, ...]:
+    """Return the names of all trainers."""
+    return tuple(TRAINERS)
+
+
+def spec_of(trainer: str) -> TrainerSpec:
+    """Return what a trainer declares; an unknown name lists the known."""
     if trainer not in TRAINERS:
         raise PlanError(f"there is no trainer {trainer!r}", hint=f"one of {', '.join(TRAINERS)}")
+    spec: TrainerSpec = importlib.import_module(f"{TRAINERS[trainer]}.spec").TRAINER
+    return spec
+
+
+def function_of(spec: TrainerSpec, module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a trainer's code; `NodeError` names the package that it needs and that is missing."""
+    function: Callable[..., Any] = getattr(_module(spec, module), name)
+    return function
+
+
+def _module(spec: TrainerSpec, name: str) -> ModuleType:
     try:
-        return importlib.import_module(f"{TRAINERS[trainer]}.{name}")
+        return importlib.import_module(f"{spec.package}.{name}")
     except ModuleNotFoundError as cause:
         if cause.name and cause.name.startswith("mi300bench"):
             raise
         raise NodeError(
-            f"the trainer {trainer} needs the package {cause.name}, which is not installed",
-            hint=f"pip install 'mi300bench[{'jax' if trainer in SINGLE_PROCESS else 'torch'}]', or use an image that has it",
+            f"the trainer {spec.name} needs the package {cause.name}, which is not installed",
+            hint=f"pip install 'mi300bench[{spec.framework}]', or use an image that has it",
         ) from cause
-
-
-def preset_config(trainer: str, preset: str) -> Any:
-    """Return the trainer's config of a preset."""
-    return module(trainer, "config").preset(preset)
-
-
-def tables(trainer: str, config: Any) -> dict[str, Any]:
-    """Return a trainer's config as plain tables."""
-    answer: dict[str, Any] = module(trainer, "config").to_tables(config)
-    return answer
-
-
-def from_tables(trainer: str, document: Mapping[str, Any]) -> Any:
-    """Return a trainer's config from plain tables."""
-    return module(trainer, "config").from_tables(document)
-
-
-def describe(trainer: str, config: Any) -> ModelDescription:
-    """Return the model of a trainer's config as numbers; allocates nothing."""
-    answer: ModelDescription = module(trainer, "shapes").describe(config)
-    return answer

@@ -1,30 +1,33 @@
 """A run of a trainer: config in, record into the store. Several ranks on one machine start under torch's launcher."""
 
 import os
-import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mi300bench.errors import PlanError
-from mi300bench.hw import xla_flags
 from mi300bench.hw.inventory import take_inventory
 from mi300bench.measurement.settings import Settings
-from mi300bench.runner.external_launcher import is_joined, launched_ranks
 from mi300bench.schema import config as tuned_config
-from mi300bench.schema.record import Measurement, Origin, World, short_hash
+from mi300bench.schema.record import Measurement, World, short_hash
+from mi300bench.schema.trainer import TrainerSpec
 from mi300bench.store.writer import RunWriter
-from mi300bench.trainers import registry
+from mi300bench.trainers.launching import launcher_of
+from mi300bench.trainers.registry import function_of
+
+# Where launchers tell a process which one it is: torchrun, jax.distributed by hand, Slurm, Open MPI.
+PROCESS_NUMBERS = ("RANK", "JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainRequest:
     """What to train: a resolved trainer config, whether it was tuned, and where checkpoints go."""
 
-    trainer: str
+    spec: TrainerSpec
     config: Any
     is_tuned: bool
     folder: Path | None
@@ -33,7 +36,7 @@ class TrainRequest:
 
 
 def resolve(
-    trainer: str,
+    spec: TrainerSpec,
     *,
     preset: str,
     tuned: Path | None,
@@ -46,67 +49,32 @@ def resolve(
 
     `keys` are further dotted keys to set.
     """
-    is_tuned = tuned is not None
-    if tuned is not None:
-        document = tuned_config.read(tuned)
-        config = registry.from_tables(trainer, document.config)
-    else:
-        config = registry.preset_config(trainer, preset)
+    config = (
+        spec.from_tables(tuned_config.read(tuned).config)
+        if tuned is not None
+        else spec.preset(preset)
+    )
     named = {"steps": steps, "seed": seed, "data.path": data or None}
     chosen = {key: value for key, value in named.items() if value is not None} | dict(keys)
-    return registry.module(trainer, "config").override_all(config, chosen), is_tuned
+    return spec.override(config, chosen), tuned is not None
 
 
-def parse_keys(settings: Sequence[str]) -> dict[str, Any]:
+def parse_keys(assignments: Sequence[str]) -> dict[str, Any]:
     """Return dotted keys and values of ``key=value`` texts; values as TOML writes them, bare words as text."""
-    import tomllib
-
-    found: dict[str, Any] = {}
-    for text in settings:
+    keys: dict[str, Any] = {}
+    for text in assignments:
         key, sign, value = text.partition("=")
         if not sign or not key:
-            raise PlanError(f"{text!r} sets nothing", hint="--set data.batch=8")
-        try:
-            found[key] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[key] = value
-        if isinstance(found[key], list):
-            found[key] = tuple(found[key])
-    return found
-
-
-def prepare_jax(trainer: str, config: Any, kind: str, settings: Settings) -> Settings:
-    """Tell JAX, before it starts, what the config says; return the settings, which say where a CPU's virtual devices are emulated.
-
-    What the environment sets already stays.
-    """
-    if trainer not in registry.SINGLE_PROCESS:
-        return settings
-    if kind != "cpu":
-        if config.launch.memory_fraction:
-            os.environ.setdefault("XLA_CLIENT_MEM_FRACTION", f"{config.launch.memory_fraction:g}")
-        if config.launch.combine_bytes and "combine_threshold" not in os.environ.get(
-            "XLA_FLAGS", ""
-        ):
-            joined = " ".join(xla_flags.combining(config.launch.combine_bytes))
-            os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {joined}".strip()
-        return settings
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    count, given = (
-        config.mesh.devices,
-        re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", "")),
-    )
-    if given is None:
-        if count > 1:
-            os.environ["XLA_FLAGS"] = (
-                f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={count}".strip()
+            raise PlanError(
+                f"--set needs KEY=VALUE (got {text!r})", hint="such as --set data.batch=8"
             )
-        virtual = count
-    else:  # of each process, where a launcher started several
-        virtual = int(given.group(1))
-    if virtual == 1:
-        return settings
-    return replace(settings, origin=Origin.EMULATED, source=f"{virtual} virtual devices on one CPU")
+        try:
+            keys[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            keys[key] = value
+        if isinstance(keys[key], list):
+            keys[key] = tuple(keys[key])
+    return keys
 
 
 def relaunch(request: TrainRequest, arguments: Sequence[str], world: World, *, node: str) -> int:
@@ -115,9 +83,8 @@ def relaunch(request: TrainRequest, arguments: Sequence[str], world: World, *, n
     Text and checkpoint are looked at here first, where a mistake is one message and not one a rank. Ctrl-C reaches the
     launcher too, which lets the ranks finish their step and save; it is waited for.
     """
-    registry.module(request.trainer, "train").preflight(
-        request.config, folder=request.folder if request.resume else None
-    )
+    preflight = function_of(request.spec, "train", "preflight")
+    preflight(request.config, folder=request.folder if request.resume else None)
     threads = {"OMP_NUM_THREADS": str(world.threads)} if world.threads else {}
     command = [
         sys.executable,
@@ -125,11 +92,11 @@ def relaunch(request: TrainRequest, arguments: Sequence[str], world: World, *, n
         "torch.distributed.run",
         "--standalone",
         f"--nproc-per-node={world.ranks}",
+        "-m",
+        "mi300bench.cli",
+        *without_node(arguments),
     ]
-    told = {**os.environ, **threads, "MI300BENCH_NODE": node}
-    launcher = subprocess.Popen(
-        [*command, "-m", "mi300bench.cli", *without_node(arguments)], env=told
-    )
+    launcher = subprocess.Popen(command, env={**os.environ, **threads, "MI300BENCH_NODE": node})
     try:
         return launcher.wait()
     except KeyboardInterrupt:
@@ -148,32 +115,17 @@ def without_node(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-# Where launchers tell a process which one it is: torchrun, jax.distributed by hand, Slurm, Open MPI.
-NUMBERS = ("RANK", "JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
-
-
 def is_first_process() -> bool:
     """Return whether this process is the one that writes: the first of a launcher's, or the only one."""
-    return next((os.environ[name] for name in NUMBERS if name in os.environ), "0") == "0"
-
-
-def needs_launcher(trainer: str, world: World) -> bool:
-    """Return whether ranks have to be started first."""
-    return trainer not in registry.SINGLE_PROCESS and world.ranks > 1 and not is_joined()
+    numbers = (os.environ[name] for name in PROCESS_NUMBERS if name in os.environ)
+    return next(numbers, "0") == "0"
 
 
 def train(request: TrainRequest, settings: Settings, world: World) -> Measurement:
     """Train in this process (one rank of a group, or alone) and store the record; rank 0 writes it."""
-    if (
-        request.trainer not in registry.SINGLE_PROCESS
-        and is_joined()
-        and launched_ranks() != world.ranks
-    ):
-        raise PlanError(
-            f"--ranks {world.ranks} was asked for, the launcher made {launched_ranks()} ranks",
-            hint="leave --ranks out",
-        )
-    main = registry.module(request.trainer, "train").main
+    spec = request.spec
+    launcher_of(spec).require(world)
+    main = function_of(spec, "train", "main")
     parts = {
         "kind": world.device,
         "threads": world.threads,
@@ -187,15 +139,13 @@ def train(request: TrainRequest, settings: Settings, world: World) -> Measuremen
         record: Measurement = main(request.config, sink=lambda _: None, **parts)
         return record
     node = take_inventory(node=settings.node)
-    header = {"question": f"a run of {request.trainer}", "plan": "", "passes": 1, "points": 1}
+    header = {"question": f"a run of {spec.name}", "plan": "", "passes": 1, "points": 1}
     kept: list[Measurement] = []
     # Opened before the first step: a store that cannot be written is not found out after hours of training.
     with RunWriter(settings.store, node=settings.node, header=header) as writer:
 
         def keep(record: Measurement) -> None:
-            params = dict(record.params) | {
-                "config": short_hash(registry.tables(request.trainer, request.config))
-            }
+            params = dict(record.params) | {"config": short_hash(spec.to_tables(request.config))}
             complete = replace(
                 record,
                 params=params,

@@ -8,7 +8,7 @@ from mi300bench.measurement import plans
 from mi300bench.schema.model import Interval
 from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.schema.record import Measurement, World
-from mi300bench.trainers import registry
+from mi300bench.schema.trainer import TrainerSpec
 
 STEP = Stop(
     relative_ci=0.02, min_samples=5, max_seconds=10.0, warmup_seconds=0.0, min_warmup_calls=2
@@ -16,7 +16,7 @@ STEP = Stop(
 
 
 def scaling_plan(
-    trainer: str,
+    spec: TrainerSpec,
     preset: str,
     worlds: Sequence[World],
     *,
@@ -28,28 +28,26 @@ def scaling_plan(
 
     `batch` is sequences a device, or of all devices where scaling is strong; default the preset's.
     """
-    if trainer not in registry.SINGLE_PROCESS:
+    if spec.mesh_model is None:
         raise PlanError(
-            f"the scaling of {trainer} cannot be measured",
-            hint=f"one of {', '.join(registry.SINGLE_PROCESS)}",
+            f"the scaling of {spec.name} cannot be measured: its devices are no mesh",
+            hint="a trainer on a mesh: mi300bench scaling lora405b",
         )
-    config, module = registry.preset_config(trainer, preset), registry.module(trainer, "config")
+    config = spec.preset(preset)
+    usual = spec.settings(config, 1).batch.global_batch
+    most = max(world.ranks for world in worlds)
     points: list[Point] = []
     for world in worlds:
-        most = max(w.ranks for w in worlds)
-        whole = (batch if batch is not None else config.data.batch) * (
-            1 if is_strong else world.ranks
-        )
+        whole = (batch if batch is not None else usual) * (1 if is_strong else world.ranks)
         if is_strong and whole % most:
             raise PlanError(
                 f"{whole} sequences do not divide among {most} devices", hint=f"--batch {most}"
             )
-        keys = {"mesh.dp": 1, "mesh.fsdp": world.ranks, "mesh.mp": 1}
-        changed = module.override_all(config, keys | {"data.batch": whole})
-        points.append(
-            plans.point(f"{trainer}.step", module.point_params(changed, keys), world, stop=STEP)
-        )
-    return plans.plan(f"How does a step of {trainer} {preset} scale?", points, passes=passes)
+        mesh = {"mesh.dp": 1, "mesh.fsdp": world.ranks, "mesh.mp": 1}
+        changed = spec.override(config, mesh | {"data.batch": whole})
+        params = spec.point_params(changed, mesh)
+        points.append(plans.point(f"{spec.name}.step", params, world, stop=STEP))
+    return plans.plan(f"How does a step of {spec.name} {preset} scale?", points, passes=passes)
 
 
 def efficiency(base: Sequence[Measurement], other: Sequence[Measurement]) -> Interval:
@@ -58,7 +56,9 @@ def efficiency(base: Sequence[Measurement], other: Sequence[Measurement]) -> Int
     def per_device(records: Sequence[Measurement]) -> Interval:
         seconds, first = stats.interval_of(records), records[0]
         work = first.work.flop / first.world.ranks
-        return Interval(low=work / seconds.high, mid=work / seconds.mid, high=work / seconds.low)
+        return Interval(
+            low=work / seconds.high, mid=work / seconds.mid, high=work / seconds.low
+        )
 
     one, many = per_device(base), per_device(other)
     return Interval(low=many.low / one.high, mid=many.mid / one.mid, high=many.high / one.low)

@@ -5,25 +5,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from mi300bench.schema.candidate import Candidate, Knob, Option
-from mi300bench.schema.config import Alternative, Choice, Confirmed
-from mi300bench.schema.config import Side as ConfirmedSide
+from mi300bench.schema.config import Alternative, Choice, ChoiceBasis, Confirmed, ConfirmedArm
 from mi300bench.schema.model import Interval, Prediction
 from mi300bench.stats import Verdict
 from mi300bench.tuning.decide import Decision
-from mi300bench.tuning.search import WORTH_A_CHANGE, Predict, Side
+from mi300bench.tuning.search import WORTH_A_CHANGE, Arm, Predict
 
 # So many alternatives of a knob are written down, the best predicted ones.
 MOST_ALTERNATIVES = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SearchResult:
     """What a search and its fresh runs came to."""
 
     default: Candidate
     best: Candidate  # the best predicted, after dropping what promises too little
     pick: Candidate
-    sides: Sequence[Side]
+    arms: Sequence[Arm]
     decision: Decision | None
     default_fits: bool = True  # into memory
     unconfirmed: str = "not confirmed by fresh runs"  # why a pick has no decision behind it
@@ -35,12 +34,12 @@ def _scaled(prediction: Prediction, work: float) -> Interval:
 
 
 def alternatives(
-    knob: Knob, key: str, default: Any, outcome: Outcome, predict: Predict
+    knob: Knob, key: str, default: Any, result: SearchResult, predict: Predict
 ) -> tuple[Alternative, ...]:
     """Return the options of a knob with all else at the default, best predicted first, as values of `key`."""
     rows = []
     for option in knob.options:
-        candidate = outcome.default.with_option(knob.name, option)
+        candidate = result.default.with_option(knob.name, option)
         value = option.keys.get(key, default) if len(option.keys) < 2 else option.label
         rows.append(
             Alternative(
@@ -53,12 +52,12 @@ def alternatives(
     return tuple(rows[:MOST_ALTERNATIVES])
 
 
-def why(knob: Knob, outcome: Outcome, predict: Predict) -> str:
+def why(knob: Knob, result: SearchResult, predict: Predict) -> str:
     """Return why the knob stands where it does: one sentence."""
-    decision, pick = outcome.decision, outcome.pick
+    decision, pick = result.decision, result.pick
     chosen = pick.options[knob.name]
     if decision is None:
-        return _predicted_why(knob, outcome, predict)
+        return _predicted_why(knob, result, predict)
     if chosen.keys:
         ratio = decision.ratios[decision.pick]
         together = (
@@ -70,12 +69,12 @@ def why(knob: Knob, outcome: Outcome, predict: Predict) -> str:
             f"{chosen.label}: a step took {ratio.mid:.3f} of the default's{together} ({ratio.low:.3f} to {ratio.high:.3f}, "
             f"{decision.rounds} fresh interleaved runs each)"
         )
-        return said + _ablation(knob, outcome, decision) + "."
-    tried = next((s for s in outcome.sides if s.candidate.options[knob.name].keys), None)
+        return said + _ablation(knob, result, decision) + "."
+    tried = next((arm for arm in result.arms if arm.candidate.options[knob.name].keys), None)
     if tried is None:
-        return _predicted_why(knob, outcome, predict)
+        return _predicted_why(knob, result, predict)
     if decision.pick:
-        return f"{tried.candidate.options[knob.name].label} was tried{_ablation(knob, outcome, decision)}: not worth a change."
+        return f"{tried.candidate.options[knob.name].label} was tried{_ablation(knob, result, decision)}: not worth a change."
     closest = decision.ratios[decision.best]
     return (
         f"On {decision.rounds} fresh interleaved runs each, the best candidate took {closest.mid:.3f} of the default's step "
@@ -83,23 +82,30 @@ def why(knob: Knob, outcome: Outcome, predict: Predict) -> str:
     )
 
 
-def _ablation(knob: Knob, outcome: Outcome, decision: Decision) -> str:
-    for place, side in enumerate(outcome.sides):
-        if side.reverts == knob.name:
+def basis_of(knob: Knob, result: SearchResult) -> ChoiceBasis:
+    """Return whether fresh runs judged an option of the knob, or fits alone."""
+    is_tried = any(arm.candidate.options[knob.name].keys for arm in result.arms)
+    is_judged = result.decision is not None and is_tried
+    return ChoiceBasis.CONFIRMED if is_judged else ChoiceBasis.PREDICTED
+
+
+def _ablation(knob: Knob, result: SearchResult, decision: Decision) -> str:
+    for place, arm in enumerate(result.arms):
+        if arm.reverts == knob.name:
             over = decision.against_best[place]
             return f"; without it {over.mid:.3f} of the best predicted config's step ({over.low:.3f} to {over.high:.3f})"
     return ""
 
 
-def _predicted_why(knob: Knob, outcome: Outcome, predict: Predict) -> str:
-    chosen = outcome.pick.options[knob.name]
-    base = _scaled(predict(outcome.default), 1.0)
+def _predicted_why(knob: Knob, result: SearchResult, predict: Predict) -> str:
+    chosen = result.pick.options[knob.name]
+    base = _scaled(predict(result.default), 1.0)
     if chosen.keys:
-        alone = _scaled(predict(outcome.default.with_option(knob.name, chosen)), chosen.work)
-        said = f"{chosen.label} is predicted to take {alone.mid / base.mid:.3f} of the default's step; {outcome.unconfirmed}"
+        alone = _scaled(predict(result.default.with_option(knob.name, chosen)), chosen.work)
+        said = f"{chosen.label} is predicted to take {alone.mid / base.mid:.3f} of the default's step; {result.unconfirmed}"
         return said + (
             "."
-            if outcome.default_fits
+            if result.default_fits
             else ", which do not exist: the default does not fit into memory."
         )
     rest = [option for option in knob.options if option.keys]
@@ -108,12 +114,12 @@ def _predicted_why(knob: Knob, outcome: Outcome, predict: Predict) -> str:
 
     def beside(option: Option) -> float:
         """Return the option's step over that without it, with all else as in the best predicted config."""
-        return _seconds(predict, outcome.best.with_option(knob.name, option)) / _seconds(
-            predict, outcome.best.without(knob.name)
+        return _seconds(predict, result.best.with_option(knob.name, option)) / _seconds(
+            predict, result.best.without(knob.name)
         )
 
     best = min(rest, key=beside)
-    others = " with the other changes" if outcome.best.without(knob.name).changed else ""
+    others = " with the other changes" if result.best.without(knob.name).changed else ""
     return (
         f"The best other option, {best.label}, is predicted to take {beside(best):.3f} of the step without it{others}; "
         f"under {1 - WORTH_A_CHANGE:.3f} it would be tried."
@@ -126,7 +132,7 @@ def _seconds(predict: Predict, candidate: Candidate) -> float:
 
 def choices_of(
     knob: Knob,
-    outcome: Outcome,
+    result: SearchResult,
     predict: Predict,
     *,
     default_of: Callable[[str], Any],
@@ -135,8 +141,8 @@ def choices_of(
 ) -> Mapping[str, Choice]:
     """Return a choice for the knob's main key, and for each further key that the pick changes with it."""
     keys = list(dict.fromkeys(key for option in knob.options for key in option.keys))
-    chosen = outcome.pick.options[knob.name].keys
-    sentence = why(knob, outcome, predict)
+    chosen = result.pick.options[knob.name].keys
+    sentence = why(knob, result, predict)
     found = {}
     for place, key in enumerate(keys):
         if place and key not in chosen:
@@ -146,40 +152,41 @@ def choices_of(
             default=default_of(key),
             why=sentence,
             evidence=tuple(evidence),
-            alternatives=alternatives(knob, key, default_of(key), outcome, predict)
+            alternatives=alternatives(knob, key, default_of(key), result, predict)
             if place == 0
             else (),
             doubts=tuple(doubts),
+            basis=basis_of(knob, result),
         )
     return found
 
 
 def confirmed(
-    outcome: Outcome, predict: Predict, evidence: Mapping[int, Sequence[str]], *, where: str = ""
+    result: SearchResult, predict: Predict, evidence: Mapping[int, Sequence[str]], *, where: str = ""
 ) -> Confirmed | None:
     """Return what the fresh runs said, side by side; `evidence` has the record ids of each side, `where` what part of a job ran."""
-    decision = outcome.decision
+    decision = result.decision
     if decision is None:
         return None
     rows = []
-    for place, side in enumerate(outcome.sides):
+    for place, arm in enumerate(result.arms):
         verdict = decision.verdicts[place]
         rows.append(
-            ConfirmedSide(
-                label=side.candidate.label,
-                predicted_s=_scaled(predict(side.candidate), side.candidate.work),
+            ConfirmedArm(
+                label=arm.candidate.label,
+                predicted_s=_scaled(predict(arm.candidate), arm.candidate.work),
                 measured_s=decision.seconds[place],
                 ratio=decision.ratios[place],
                 verdict="cannot be told from the default"
                 if verdict is Verdict.CANNOT_TELL
                 else str(verdict),
-                reverts=side.reverts,
-                over_best=decision.against_best[place] if side.reverts else None,
+                reverts=arm.reverts,
+                over_best=decision.against_best[place] if arm.reverts else None,
                 evidence=tuple(evidence.get(place, ())),
             )
         )
     return Confirmed(
-        candidate=outcome.sides[decision.best].candidate.label + where,
+        candidate=result.arms[decision.best].candidate.label + where,
         default_s=decision.seconds[0],
         tuned_s=decision.seconds[decision.pick],
         ratio=decision.ratios[decision.best],

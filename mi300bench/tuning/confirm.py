@@ -13,7 +13,7 @@ from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.strategies.job import FEWEST_ROUNDS
 from mi300bench.tuning.decide import Decision, complete_rounds, decide
-from mi300bench.tuning.search import Side
+from mi300bench.tuning.search import Arm
 
 # A step settles after DDP has rebuilt its buckets, which it does in the second one.
 STEP_STOP = Stop(
@@ -37,21 +37,20 @@ def confirmation(trainer: str, points: Sequence[Point], rounds: int) -> Plan:
     )
 
 
-def affordable(settings: Settings, step_s: float, *, sides: int, rounds: int) -> tuple[int, Stop]:
-    """Return how many sides a confirmation can have in the time left, and how long each run may sample.
+def affordable(settings: Settings, step_s: float, *, arms: int, rounds: int) -> tuple[int, Stop]:
+    """Return how many arms a confirmation can have in the time left, and how long each run may sample.
 
-    A run that cannot take its fewest samples confirms nothing, so sides are dropped first: the default and one pick remain.
+    A run that cannot take its fewest samples confirms nothing, so arms are dropped first: the default and one pick remain.
     """
     remaining = settings.remaining_s()
     if remaining is None:
-        return sides, STEP_STOP
+        return arms, STEP_STOP
     while True:
-        sampling = remaining / (sides * rounds) - START_S - STEPS_BEFORE * step_s
-        if sampling >= STEP_STOP.min_samples * step_s or sides == 2:
-            return sides, replace(
-                STEP_STOP, max_seconds=min(MOST_SAMPLING_S, max(sampling, step_s))
-            )
-        sides -= 1
+        sampling = remaining / (arms * rounds) - START_S - STEPS_BEFORE * step_s
+        if sampling >= STEP_STOP.min_samples * step_s or arms == 2:
+            longest = min(MOST_SAMPLING_S, max(sampling, step_s))
+            return arms, replace(STEP_STOP, max_seconds=longest)
+        arms -= 1
 
 
 def seconds_by_round(plan: Plan, measured: Measured) -> list[list[float]]:
@@ -76,37 +75,42 @@ def seconds_by_round(plan: Plan, measured: Measured) -> list[list[float]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confirmation:
-    """The fresh runs of a confirmation: the sides that had them, and what they said."""
+class FreshRuns:
+    """The fresh runs of a confirmation: the arms that had them, the decision, and the record ids of each arm by its place."""
 
-    sides: Sequence[Side]
+    arms: Sequence[Arm]
     decision: Decision | None = None
     records: tuple[Measurement, ...] = ()
     failures: tuple[str, ...] = ()
     evidence: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
+    @property
+    def evidence_ids(self) -> list[str]:
+        """Return the record ids of all arms."""
+        return [identity for ids in self.evidence.values() for identity in ids]
+
 
 def confirm(
     trainer: str,
-    wanted: Sequence[Side],
+    wanted: Sequence[Arm],
     point_of: PointOf,
     *,
     rounds: int,
     step_s: float,
     settings: Settings,
-) -> Confirmation:
-    """Run the sides and decide; without a decision where the budget or failures left fewer than three rounds.
+) -> FreshRuns:
+    """Run the arms and decide; without a decision where the budget or failures left fewer than three rounds.
 
     Few rounds bound a ratio poorly. Where they cannot tell an effect that would matter from none, as many are added once, as
     far as the budget goes.
     """
-    count, stop = affordable(settings, step_s, sides=len(wanted), rounds=rounds)
+    count, stop = affordable(settings, step_s, arms=len(wanted), rounds=rounds)
     if count < len(wanted):
         settings.say(
-            f"the budget is enough for {count} of {len(wanted)} sides: ablations are left out"
+            f"the budget is enough for {count} of {len(wanted)} arms: ablations are left out"
         )
     chosen = wanted[:count]
-    plan = confirmation(trainer, [point_of(side.candidate, stop) for side in chosen], rounds)
+    plan = confirmation(trainer, [point_of(arm.candidate, stop) for arm in chosen], rounds)
     begin = time.monotonic()
     measured = [measure(plan, settings)]
     took_s = time.monotonic() - begin
@@ -122,26 +126,26 @@ def confirm(
         settings.say(
             f"fewer than {FEWEST_ROUNDS} complete rounds of fresh runs: the pick is not confirmed ({cause})"
         )
-    by_side = {
+    by_arm = {
         place: [r.id for r in records if r.point == point.key and r.outcome is Outcome.OK]
         for place, point in enumerate(plan.points)
     }
-    return Confirmation(
-        sides=chosen, decision=decision, records=records, failures=tuple(reasons), evidence=by_side
+    return FreshRuns(
+        arms=chosen, decision=decision, records=records, failures=tuple(reasons), evidence=by_arm
     )
 
 
-def _decided(plan: Plan, measured: Sequence[Measured], chosen: Sequence[Side]) -> Decision | None:
+def _decided(plan: Plan, measured: Sequence[Measured], chosen: Sequence[Arm]) -> Decision | None:
     """Return the decision over the complete rounds of all runs of a plan, None where they are too few."""
     tables = [table for part in measured if (table := seconds_by_round(plan, part))]
     rows = [[value for table in tables for value in table[place]] for place in range(len(chosen))]
     if not tables or len(rows[0]) < FEWEST_ROUNDS:
         return None
-    return decide(rows, changed=[len(side.candidate.changed) for side in chosen])
+    return decide(rows, changed=[len(arm.candidate.changed) for arm in chosen])
 
 
 def _is_worth_more_rounds(decision: Decision, round_s: float, settings: Settings) -> bool:
-    """Return whether some side seems faster by more than the smallest effect, unproven, and another round fits into the budget."""
+    """Return whether some arm seems faster by more than the smallest effect, unproven, and another round fits into the budget."""
     remaining = settings.remaining_s()
     unproven = [
         ratio.mid < 1 - stats.SMALLEST_EFFECT and verdict is stats.Verdict.CANNOT_TELL

@@ -13,7 +13,7 @@ from mi300bench.schema.candidate import Knob
 from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.record import Measurement
 from mi300bench.tuning.decide import Decision
-from mi300bench.tuning.search import Ranked, Side
+from mi300bench.tuning.search import Arm, Ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +23,10 @@ class Tuned:
     config: TunedConfig
     knobs: Sequence[Knob]
     ranked: Sequence[Ranked]
-    sides: Sequence[Side] = ()
+    arms: Sequence[Arm] = ()
     decision: Decision | None = None
     records: tuple[Measurement, ...] = field(default=())
-    model: StepModel | None = (
+    step_model: StepModel | None = (
         None  # of the default's step, where ranks exchange gradients in buckets
     )
     failures: tuple[str, ...] = ()  # points that gave no result on the way

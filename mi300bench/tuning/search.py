@@ -57,40 +57,36 @@ def simplest(best: Candidate, simulate: Simulate, fits: Callable[[Candidate], bo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class Arm:
     """A candidate that gets fresh runs. `reverts` is the knob that an ablation of the pick puts back, else empty."""
 
     candidate: Candidate
     reverts: str = ""
 
 
-def sides(
+def arms(
     default: Candidate, pick: Candidate, ranked: Sequence[Ranked], simulate: Simulate, *, count: int
-) -> list[Side]:
+) -> list[Arm]:
     """Return what fresh runs have to tell apart: the default, the pick, and either its ablations or `count` - 1 more candidates.
 
     The ablation of the change that promises least comes first, since a short budget drops the last ones.
     """
-    chosen = [Side(candidate=default)]
+    chosen = [Arm(candidate=default)]
     if not pick.changed:  # one candidate is run to see whether the prediction holds
         return (
-            chosen + [Side(candidate=row.candidate) for row in ranked if row.candidate.changed][:1]
+            chosen + [Arm(candidate=row.candidate) for row in ranked if row.candidate.changed][:1]
         )
-    chosen.append(Side(candidate=pick))
+    chosen.append(Arm(candidate=pick))
     if len(pick.changed) > 1:
-        ablations = [Side(candidate=pick.without(name), reverts=name) for name in pick.changed]
+        ablations = [Arm(candidate=pick.without(name), reverts=name) for name in pick.changed]
         return chosen + sorted(
-            ablations, key=lambda side: simulate(side.candidate).step_s / side.candidate.work
+            ablations, key=lambda arm: simulate(arm.candidate).step_s / arm.candidate.work
         )
-    taken = {_identity(side.candidate) for side in chosen}
+    taken = {arm.candidate.identity for arm in chosen}
     for row in ranked:
         if len(chosen) > count:
             break
-        if _identity(row.candidate) not in taken:
-            taken.add(_identity(row.candidate))
-            chosen.append(Side(candidate=row.candidate))
+        if row.candidate.identity not in taken:
+            taken.add(row.candidate.identity)
+            chosen.append(Arm(candidate=row.candidate))
     return chosen
-
-
-def _identity(candidate: Candidate) -> str:
-    return repr(sorted((key, repr(value)) for key, value in candidate.keys.items()))

@@ -1,253 +1,119 @@
-"""Store -> tuned config of a trainer of ranks: gather, fit, search, confirm on fresh interleaved runs, decide.
+"""Store -> tuned config, for every trainer: space, search, memory, fresh runs, decision.
 
-The search is cheap (a simulation a candidate); fresh runs are not, so only the default, the best candidate and its
+The search is cheap (a prediction a candidate); fresh runs are not, so only the default, the best candidate and its
 ablations get them.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
-from mi300bench.fit.step import Factors
-from mi300bench.measurement import plans
-from mi300bench.measurement.measure import measure
+from mi300bench.errors import PlanError
 from mi300bench.measurement.settings import Settings
-from mi300bench.schema.candidate import Candidate, Knob, Option, combinations, default_of
+from mi300bench.schema.candidate import Candidate, Knob, combinations
 from mi300bench.schema.config import Choice, TunedConfig
-from mi300bench.schema.plan import Point, Stop
-from mi300bench.schema.record import Measurement, Outcome
-from mi300bench.strategies.ddp import evidence, memory, predictor
-from mi300bench.strategies.ddp.evidence import Found
-from mi300bench.strategies.ddp.memory import Memory
-from mi300bench.strategies.ddp.shapes import factors_of
+from mi300bench.schema.record import Measurement
+from mi300bench.schema.trainer import KnobKind
+from mi300bench.strategies.base import Space
 from mi300bench.strategies.job import Job
-from mi300bench.trainers import registry
+from mi300bench.strategies.table import strategy_of
 from mi300bench.tuning import choices
-from mi300bench.tuning.confirm import Confirmation, confirm
+from mi300bench.tuning.confirm import FreshRuns, confirm
+from mi300bench.tuning.doubts import doubts_of
 from mi300bench.tuning.result import Tuned
-from mi300bench.tuning.search import Ranked, rank, sides, simplest
+from mi300bench.tuning.search import Ranked, arms, rank, simplest
 
-# One step of a memory point: what it holds is read off a run before the first sample.
-ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
-MOST_CANDIDATES, MOST_SHAPES = 200_000, 12
-QUALITY = "the quality of another shape was not measured: train both on your data and compare the held-out loss"
-LOAD = (
-    "measured with the experts' load of the first steps, where the fullest expert has {load:.1f} times an even share; "
-    "balancing evens it out later, and the order may change"
-)
+MOST_CANDIDATES = 200_000
+# How the batch or the devices are shared out decides about memory: its doubts are theirs.
+LAYOUTS = (KnobKind.LAYOUT, KnobKind.MESH)
+# So many refusals of the best candidate by its memory are searched around.
+MOST_SETTLED = 12
+NOT_CONFIRMED = "not confirmed by fresh runs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """The knobs of a job with what predicts and limits their candidates."""
+def search(job: Job, space: Space) -> tuple[list[Ranked], Candidate]:
+    """Return the candidates that fit, best predicted first, and the best without changes that promise too little.
 
-    knobs: tuple[Knob, ...]
-    default: Candidate
-    found: Found
-    memory: Memory
-    shapes_note: str
-
-    def simulate_seconds(self, candidate: Candidate) -> float:
-        """Return the predicted seconds for the default's useful work in a step."""
-        return self.found.predictor.simulate(candidate).step_s / candidate.work
-
-
-def wanted_values(job: Job) -> dict[str, list[Any]]:
-    """Return the values of the compute keys to weigh; recomputation only where the largest micro-batch needs it."""
-    tokens = job.layout.micro_batch * job.config.data.seq_len
-    module = registry.module(job.trainer, "memory")
-    largest = max(job.layouts(), key=lambda layout: layout.micro_batch)
-    config = job.with_keys(
-        {predictor.MICRO_BATCH: largest.micro_batch, predictor.ACCUMULATE: largest.accumulate}
-    )
-    need = module.need(config, ranks=largest.world.ranks).peak_bytes
-    is_short = job.memory_limit is not None and 2 * need > job.memory_limit
-    precisions = [name for name in job.precisions if name != job.config.precision]
-    values = predictor.compute_options(
-        tokens=tokens,
-        experts=job.config.compute.experts,
-        is_short_of_memory=is_short,
-        precisions=precisions,
-    )
-    return {key: wanted for key, wanted in values.items() if job.weighs(key.rpartition(".")[2])}
-
-
-def shape_knob(job: Job, found: Found) -> tuple[Knob | None, dict[str, Factors], str]:
-    """Return the knob of shapes predicted to be fastest for their useful work, what each does to a step, or why there is none."""
-    if not job.weighs("shapes"):
-        return None, {}, "shapes are kept"
-    if found.gemm is None:
-        return (
-            None,
-            {},
-            "too few products were measured to weigh shapes; mi300bench autotune measures them",
-        )
-    shapes = registry.module(job.trainer, "shapes")
-    default = registry.describe(job.trainer, job.config)
-    timeline = found.predictor.models[job.world, job.layout.micro_batch].timeline
-    useful = shapes.flop_per_token(job.config)
-    rows: list[tuple[float, Option, Factors]] = []
-    for keys in shapes.variants(job.config, job.param_tolerance):
-        config = job.with_keys(keys)
-        width = config.model.hidden / job.config.model.hidden
-        factors = factors_of(
-            found.gemm, default, registry.describe(job.trainer, config), timeline, width_ratio=width
-        )
-        option = Option(keys=keys, work=shapes.flop_per_token(config) / useful)
-        seconds = (
-            timeline.forward_s * factors.forward
-            + timeline.backward_s * factors.backward
-            + timeline.update_s * factors.update
-        )
-        rows.append((seconds / option.work, option, factors))
-    rows.sort(key=lambda row: row[0])
-    kept = rows[:MOST_SHAPES]
-    knob = Knob(name="shapes", options=(Option(), *(option for _, option, _ in kept)))
-    return knob, {option.label: factors for _, option, factors in kept}, ""
-
-
-def space_of(job: Job, records: Sequence[Measurement]) -> Space:
-    """Return the knobs that the records can weigh, with predictor and memory."""
-    found = evidence.gather(records, job, wanted_values(job))
-    knobs = (
-        [predictor.batch_knob(found.layouts)]
-        if job.weighs("batch") and len(found.layouts) > 1
-        else []
-    )
-    knobs += [
-        predictor.compute_knob(key, values) for key, values in found.compute_keys.items() if values
-    ]
-    shapes, factors, note = shape_knob(job, found)
-    if shapes is not None:
-        knobs.append(shapes)
-    found = replace(
-        found, predictor=replace(found.predictor, shapes=lambda option: factors[option.label])
-    )
-    if job.world.ranks > 1 and job.weighs("buckets"):
-        model = found.predictor.models[job.world, job.layout.micro_batch]
-        knobs.append(predictor.bucket_knob(model, torch_version=found.torch_version))
-    default = default_of(knobs)
-    memory = memory.memory_of(job, found.memory, default, found.expert_load)
-    return Space(knobs=tuple(knobs), default=default, found=found, memory=memory, shapes_note=note)
-
-
-def search(space: Space) -> tuple[list[Ranked], Candidate]:
-    """Return the candidates that fit, best predicted first, and the pick: the best without changes that promise too little.
-
-    A world without ranks has no buckets, so those candidates keep the default's.
+    Candidates that differ in nothing that affects memory are asked for their memory once.
     """
-    simulate, memory = space.found.predictor.simulate, space.memory
-    every = [
+    strategy = strategy_of(job)
+    fits_by_memory: dict[str, bool] = {}
+
+    def fits(candidate: Candidate) -> bool:
+        if not strategy.is_possible(job, candidate):
+            return False
+        labels = [
+            (name, option.label)
+            for name, option in candidate.options.items()
+            if job.affects_memory(name)
+        ]
+        key = repr(labels)
+        if key not in fits_by_memory:
+            fits_by_memory[key] = space.memory.fits(candidate)
+        return fits_by_memory[key]
+
+    possible = [
         candidate
         for candidate in combinations(space.knobs, most=MOST_CANDIDATES)
-        if "buckets" not in candidate.changed
-        or candidate.world is None
-        or candidate.world.ranks > 1
+        if strategy.is_possible(job, candidate)
     ]
-    # Buckets do not move the memory model: asked once for all of them.
-    fits: dict[str, bool] = {}
-
-    def fit(candidate: Candidate) -> bool:
-        key = repr(
-            [
-                (name, candidate.options[name].label)
-                for name in candidate.options
-                if name != "buckets"
-            ]
-        )
-        if key not in fits:
-            fits[key] = memory.fits(candidate)
-        return fits[key]
-
-    fitting_ones = [candidate for candidate in every if fit(candidate)]
-    if not fitting_ones:
-        memory.require_some([c for c in every if "buckets" not in c.changed], memory)
-    ranked = rank(fitting_ones, simulate)
-    return ranked, simplest(ranked[0].candidate, simulate, fit)
+    fitting = [candidate for candidate in possible if fits(candidate)]
+    if not fitting:
+        raise space.memory.refusal(possible)
+    ranked = rank(fitting, space.predictor.simulate)
+    return ranked, simplest(ranked[0].candidate, space.predictor.simulate, fits)
 
 
-def prove_memory(
-    job: Job, space: Space, ranked: list[Ranked], best: Candidate, settings: Settings
-) -> tuple[Space, list[Ranked], Candidate, tuple[Measurement, ...]]:
-    """Measure what the best candidate holds where the limit is near, and search again until one was seen to fit.
-
-    The model of memory proposes; near the limit a process decides.
-    """
-    taken: list[Measurement] = []
-    while space.memory.is_near(best) and best.label not in space.memory.proven:
-        point = plans.point(
-            f"{job.trainer}.memory", job.step_params(best.keys), best.world or job.world, stop=ONCE
-        )
-        settings.say(
-            f"measuring the memory of {best.label}: {memory.memory_sentence(space.memory, best)}"
-        )
-        measured = measure(
-            plans.plan("Does the pick fit into memory?", [point], passes=1),
-            replace(settings, passes=1),
-        )
-        good = [record for record in measured.records if record.outcome is Outcome.OK]
-        taken += measured.records
-        space = replace(space, memory=space.memory.corrected(best, good[0] if good else None))
-        ranked, best = search(space)
-    return space, ranked, best, tuple(taken)
-
-
-def step_point(job: Job, candidate: Candidate, stop: Stop) -> Point:
-    """Return the point that trains whole steps of a candidate."""
-    params = job.step_params({predictor.BUCKETS: predictor.DEFAULT} | candidate.keys)
-    return plans.point(f"{job.trainer}.step", params, candidate.world or job.world, stop=stop)
+def search_what_fits(
+    job: Job, space: Space, *, may_run: bool
+) -> tuple[list[Ranked], Candidate]:
+    """Return what `search` does, once it is known that the best fits; each refusal is searched around."""
+    for _ in range(MOST_SETTLED):
+        ranked, best = search(job, space)
+        if space.memory.settle(best, may_run=may_run):
+            return ranked, best
+    raise PlanError(
+        f"none of the {MOST_SETTLED} best candidates fits: {space.memory.sentence(best)}",
+        hint="a smaller batch or --seq-len, or more devices",
+    )
 
 
 def tune(
     job: Job, records: Sequence[Measurement], settings: Settings, *, confirm_by_runs: bool = True
 ) -> Tuned:
-    """Return the tuned config for `job` from `records`; confirms the pick by fresh runs where asked."""
-    space = space_of(job, records)
-    ranked, best = search(space)
-    memory_records: tuple[Measurement, ...] = ()
-    if confirm_by_runs:
-        space, ranked, best, memory_records = prove_memory(job, space, ranked, best, settings)
-    predictor, default = space.found.predictor, space.default
-    notes = [*space.found.notes, *([space.shapes_note] if space.shapes_note else [])]
-    base_s, best_s = space.simulate_seconds(default), space.simulate_seconds(best)
+    """Return the tuned config for `job` from `records`; where asked, fresh runs confirm what can be seen here."""
+    strategy = strategy_of(job)
+    space = strategy.space(job, records, settings)
+    ranked, best = search_what_fits(job, space, may_run=confirm_by_runs)
+    memory, default = space.memory, space.default
+    memory.settle(default, may_run=False)
+    base_s, best_s = space.seconds(default), space.seconds(best)
     settings.say(
         f"{len(ranked)} candidates fit; the default is predicted to take {base_s:.3f} s a step, "
         f"the best ({best.label}) {best_s:.3f} s"
     )
-    wanted = sides(default, best, ranked, predictor.simulate, count=job.candidates)
-    fresh = Confirmation(sides=wanted)
-    if not space.memory.fits(default):
-        notes.append(
-            f"the default does not fit, so nothing can be compared with it: {memory.memory_sentence(space.memory, default)}"
-        )
-    elif confirm_by_runs and len(wanted) > 1:
-        fresh = confirm(
-            job.trainer,
-            wanted,
-            lambda candidate, stop: step_point(job, candidate, stop),
-            rounds=job.rounds,
-            step_s=max(base_s, best_s),
-            settings=settings,
-        )
-    pick = best if fresh.decision is None else fresh.sides[fresh.decision.pick].candidate
-    outcome = choices.Outcome(
+    notes = [*space.notes, *memory.notes()]
+    fresh = _fresh_runs(job, space, ranked, best, settings, notes, confirm_by_runs=confirm_by_runs)
+    pick = _pick(job, space, best, fresh)
+    memory.settle(pick, may_run=False)
+    for note in notes:
+        settings.say(f"note: {note}")
+    result = choices.SearchResult(
         default=default,
         best=best,
         pick=pick,
-        sides=fresh.sides,
+        arms=fresh.arms,
         decision=fresh.decision,
-        default_fits=space.memory.fits(default),
+        default_fits=memory.fits(default),
+        unconfirmed=NOT_CONFIRMED,
     )
-    for note in notes:
-        settings.say(f"note: {note}")
-    everything = (*records, *memory_records, *fresh.records)
+    everything = (*records, *memory.records(), *fresh.records)
     return Tuned(
-        config=_config(job, space, outcome, fresh, everything, notes),
-        model=predictor.models[job.world, job.layout.micro_batch],
+        config=_config(job, space, result, fresh, everything, notes, settings),
+        step_model=space.step_model,
         knobs=space.knobs,
         ranked=ranked,
-        sides=fresh.sides,
+        arms=fresh.arms,
         decision=fresh.decision,
         records=everything,
         failures=fresh.failures,
@@ -255,95 +121,136 @@ def tune(
     )
 
 
-def _config(
+def _fresh_runs(
     job: Job,
     space: Space,
-    outcome: choices.Outcome,
-    fresh: Confirmation,
-    records: Sequence[Measurement],
-    notes: Sequence[str],
-) -> TunedConfig:
-    """Return the tuned config with all its choices."""
-    predict = space.found.predictor.predict
-    tables = registry.tables(job.trainer, job.config)
-    ran = [identity for ids in fresh.evidence.values() for identity in ids]
-    made: dict[str, Choice] = {}
-    for knob in space.knobs:
-        used = list(dict.fromkeys([*_behind(space, knob), *ran]))
-        own = [
-            str(doubt)
-            for o in knob.options
-            for doubt in predict(space.default.with_option(knob.name, o)).doubts
-        ]
-        doubts = list(
-            dict.fromkeys(
-                [*evidence.doubts(records, used), *own, *_knob_doubts(space, knob, outcome.pick)]
-            )
-        )
-        made |= choices.choices_of(
-            knob,
-            outcome,
-            predict,
-            default_of=lambda key: _at(tables, key),
-            evidence=used,
-            doubts=doubts,
-        )
-    world, first = outcome.pick.world or job.world, space.found.first
-    launch = {predictor.RANKS: world.ranks, predictor.THREADS: world.threads}
-    keys = outcome.pick.keys | launch
-    return TunedConfig(
-        trainer=job.trainer,
-        config=registry.tables(job.trainer, job.with_keys(keys)),
-        choices=made,
-        confirmed=choices.confirmed(outcome, predict, fresh.evidence),
-        node=first.node,
-        device=first.device,
-        device_kind=job.world.device,
-        ranks=world.ranks,
-        environment=evidence.environment_of(first),
-        origin=str(first.origin),
-        source=first.source,
-        made_by="mi300bench " + " ".join(sys.argv[1:]),
-        doubts=(*notes, memory.memory_sentence(space.memory, outcome.pick), *space.memory.doubts()),
+    ranked: Sequence[Ranked],
+    best: Candidate,
+    settings: Settings,
+    notes: list[str],
+    *,
+    confirm_by_runs: bool,
+) -> FreshRuns:
+    """Return the fresh runs of what can be seen here of the default, the best and its ablations."""
+    strategy, default = strategy_of(job), space.default
+    visible = [r for r in ranked if strategy.observable(job, r.candidate) == r.candidate]
+    wanted = arms(
+        default,
+        strategy.observable(job, best),
+        visible,
+        space.predictor.simulate,
+        count=job.candidates,
+    )
+    if not strategy.is_runnable(job, space.memory, default):
+        sentence = space.memory.sentence(default)
+        notes.append(f"the default does not fit, so nothing can be compared with it: {sentence}")
+        return FreshRuns(arms=wanted)
+    if not confirm_by_runs or len(wanted) < 2:
+        return FreshRuns(arms=wanted)
+    return confirm(
+        job.trainer,
+        wanted,
+        lambda candidate, stop: strategy.step_point(job, candidate, stop),
+        rounds=job.rounds,
+        step_s=strategy.run_factor() * max(space.seconds(default), space.seconds(best)),
+        settings=settings,
     )
 
 
-def _at(tables: Mapping[str, Any], dotted: str) -> Any:
-    part, _, name = dotted.rpartition(".")
-    return tables[part][name] if part else tables[name]
+def _pick(job: Job, space: Space, best: Candidate, fresh: FreshRuns) -> Candidate:
+    """Return what the fresh runs decided, with what they could not show as it was predicted best."""
+    if fresh.decision is None:
+        return best
+    pick = fresh.arms[fresh.decision.pick].candidate
+    unseen = [name for name in strategy_of(job).unobservable(job) if name in best.options]
+    for name in unseen:
+        pick = pick.with_option(name, best.options[name])
+    # What was slower on one device may be what makes the whole fit.
+    return best if unseen and not space.memory.fits(pick) else pick
 
 
-def _behind(space: Space, knob: Knob) -> list[str]:
-    """Return the records that predict a knob: those of the models its options use, products for shapes, memory for batches."""
-    found = space.found
-    used = [
-        i
-        for option in knob.options
-        for i in found.predictor.model(space.default.with_option(knob.name, option)).evidence
-    ]
-    if knob.name == "shapes" and found.gemm is not None:
-        used += found.gemm.evidence
-    if knob.name in ("batch", "recompute", "loss_chunk"):
-        used += space.memory.evidence
-    return used
-
-
-def _knob_doubts(space: Space, knob: Knob, pick: Candidate) -> list[str]:
-    """Return the doubts that belong to a knob itself."""
-    if knob.name == "shapes" and pick.options["shapes"].keys:
-        return [QUALITY]
-    if knob.name == "experts":
-        return [LOAD.format(load=space.found.expert_load)]
-    if knob.name == "buckets":
-        job = space.memory.job
-        said = predictor.indivisible(
-            space.found.predictor.models[job.world, job.layout.micro_batch]
+def _config(
+    job: Job,
+    space: Space,
+    result: choices.SearchResult,
+    fresh: FreshRuns,
+    records: Sequence[Measurement],
+    notes: Sequence[str],
+    settings: Settings,
+) -> TunedConfig:
+    """Return the tuned config with all its choices."""
+    strategy, pick = strategy_of(job), result.pick
+    unseen = strategy.unobservable(job)
+    made: dict[str, Choice] = {}
+    for knob in space.knobs:
+        is_unseen = knob.name in unseen
+        mine = (
+            replace(result, decision=None, unconfirmed=unseen[knob.name]) if is_unseen else result
         )
-        return [said] if said else []
-    if knob.name == "batch":
-        return list(space.memory.doubts())
-    if knob.name == "precision" and pick.options["precision"].keys:
-        return [
-            "the quality of another precision was not measured: compare the held-out loss of both"
-        ]
-    return []
+        evidence = _evidence(job, space, knob, [] if is_unseen else fresh.evidence_ids)
+        made |= choices.choices_of(
+            knob,
+            mine,
+            space.predictor.predict,
+            default_of=lambda key: job.spec.value_of(job.config, key),
+            evidence=evidence,
+            doubts=_doubts(job, space, knob, pick, doubts_of(records, evidence)),
+        )
+    derived = strategy.derived(job, space, pick, settings)
+    made |= derived
+    keys = pick.keys | {key: choice.value for key, choice in derived.items()}
+    keys |= strategy.launch_keys(job, pick)
+    origin, source = strategy.origin_of(job, space.first)
+    observed = space.observed_predictor or space.predictor
+    return TunedConfig(
+        trainer=job.trainer,
+        config=job.spec.to_tables(job.with_keys(keys)),
+        choices=made,
+        confirmed=choices.confirmed(
+            result, observed.predict, fresh.evidence, where=strategy.part_that_ran(job)
+        ),
+        node=space.first.node,
+        device=space.first.device,
+        device_kind=job.world.device,
+        ranks=strategy.ranks(job, pick),
+        environment=dict(space.first.variables),
+        origin=origin,
+        source=source,
+        made_by="mi300bench " + " ".join(sys.argv[1:]),
+        doubts=(*notes, space.memory.sentence(pick), *space.memory.doubts(), *unseen.values()),
+    )
+
+
+def _evidence(job: Job, space: Space, knob: Knob, fresh: Sequence[str]) -> list[str]:
+    """Return the records behind a knob: of the predictions of its options, of memory where it saves some, of fresh runs."""
+    rows = [
+        identity
+        for option in knob.options
+        for identity in space.predictor.predict(
+            space.default.with_option(knob.name, option)
+        ).evidence
+    ]
+    rows += space.knob_evidence.get(knob.name, ())
+    if job.spec.knob(knob.name).saves_memory:
+        rows += space.memory.evidence()
+    return list(dict.fromkeys([*rows, *fresh]))
+
+
+def _doubts(
+    job: Job, space: Space, knob: Knob, pick: Candidate, recorded: Sequence[str]
+) -> list[str]:
+    """Return the doubts of a knob: of its records, of its predictions, of the knob itself."""
+    spec = job.spec.knob(knob.name)
+    rows = list(recorded)
+    for option in knob.options:
+        candidate = space.default.with_option(knob.name, option)
+        rows += [str(doubt) for doubt in space.predictor.predict(candidate).doubts]
+    if spec.doubt and (spec.is_always_doubted or pick.options[knob.name].keys):
+        rows.append(spec.doubt.format(**space.readings))
+    rows += space.knob_doubts.get(knob.name, ())
+    if spec.saves_memory and spec.kind in LAYOUTS:
+        rows += space.memory.doubts()
+    rows += [
+        reason for name, reason in strategy_of(job).unobservable(job).items() if name == knob.name
+    ]
+    return list(dict.fromkeys(rows))

@@ -97,7 +97,7 @@ def fuzz(kind: str, texts: list[str], inputs: int, seed: int) -> float:
 
 def main() -> int:
     """Fuzz the formats that are named, or all."""
-    from tests.importers.test_importers import FORMAT_OF
+    from tests.ingest.test_importers import FORMAT_OF
 
     parser = argparse.ArgumentParser()
     parser.add_argument("formats", nargs="*", default=list(FORMATS))

@@ -12,16 +12,16 @@ from mi300bench.lint.judge import KINDS, judge, worst
 from mi300bench.lint.sources import claims_of, judge_config
 from mi300bench.schema.claim import Claim
 from mi300bench.schema.config import Confirmation, Confirmed, Side, TunedConfig
-from mi300bench.schema.finding import Verdict
+from mi300bench.schema.finding import LintVerdict
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Work
 from mi300bench.store.writer import RunWriter
 
 SOUND, DOUBTFUL, WRONG, NOT_JUDGED = (
-    Verdict.SOUND,
-    Verdict.DOUBTFUL,
-    Verdict.WRONG,
-    Verdict.NOT_JUDGED,
+    LintVerdict.SOUND,
+    LintVerdict.DOUBTFUL,
+    LintVerdict.WRONG,
+    LintVerdict.NOT_JUDGED,
 )
 # Each row of the three verdict tables, with what they say of it.
 EXPECTED = {
@@ -39,7 +39,7 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def verdicts() -> dict[str, Verdict]:
+def verdicts() -> dict[str, LintVerdict]:
     claims = files.shipped()
     findings = judge(claims)
     return {claim.id: worst(f for f in findings if f.claim == claim.id) for claim in claims}
@@ -127,7 +127,7 @@ def test_a_claim_of_too_few_figures_says_so(kind: str) -> None:
     assert finding.verdict is NOT_JUDGED and finding.figures
 
 
-def one(kind: str, **figures) -> tuple[Verdict, str]:
+def one(kind: str, **figures) -> tuple[LintVerdict, str]:
     """The verdict on one claim, and all that is said of it."""
     findings = judge([Claim(id="row", kind=kind, subject="", figures=figures)])
     return worst(findings), " ".join(f"{f.figures} {f.cause}" for f in findings)
@@ -190,7 +190,7 @@ def test_a_sweep_s_small_sizes_are_the_cache_s() -> None:
     ("dtype", "verdict"),
     [("bf16_r", WRONG), ("f8_fnuz_r", SOUND), ("float8_e5m2", SOUND), ("xfloat32", NOT_JUDGED)],
 )
-def test_a_type_has_its_own_peak_under_any_name(dtype: str, verdict: Verdict) -> None:
+def test_a_type_has_its_own_peak_under_any_name(dtype: str, verdict: LintVerdict) -> None:
     assert one("product", device="MI300X", dtype=dtype, rate=2e15)[0] is verdict
 
 
@@ -226,7 +226,7 @@ def test_facts_of_a_part_or_a_relative_are_not_taken() -> None:
 def test_fewer_ranks_have_fewer_links(make_record) -> None:
     """Two MI300X share one link of 64 GB/s; two nodes the adapters of both."""
 
-    def verdict(bus: float, ranks: int, hosts: str = "a") -> Verdict:
+    def verdict(bus: float, ranks: int, hosts: str = "a") -> LintVerdict:
         factor = 2 * (ranks - 1) / ranks
         record = make_record(
             "collective.all_reduce", ranks=ranks, device="AMD Instinct MI300X", params={"bytes": 2**30, "dtype": "float32"},
@@ -242,7 +242,7 @@ def test_fewer_ranks_have_fewer_links(make_record) -> None:
 def test_a_part_of_a_device_has_no_whole_one_s_peak(make_record) -> None:
     """One of eight partitions of an MI300X has 38 of its 304 units."""
 
-    def verdict(units: int) -> Verdict:
+    def verdict(units: int) -> LintVerdict:
         record = make_record(
             "gemm", device="AMD Instinct MI300X", params={"m": 1, "n": 1, "k": 1, "dtype": "bfloat16"}, samples=(1e-3,) * 3,
             work=Work(flop=3e12), conditions={"device_arch": "gfx942", "compute_units": units},
@@ -323,7 +323,7 @@ def test_a_store_a_node_and_a_run_are_judged_and_an_empty_one_is_named(
     ("bus", "verdict", "said"), [(310e9, SOUND, "within"), (120e9, DOUBTFUL, "below")]
 )
 def test_a_collective_is_held_against_what_others_published(
-    bus: float, verdict: Verdict, said: str
+    bus: float, verdict: LintVerdict, said: str
 ) -> None:
     size = 4 * 2**30
     figures = {

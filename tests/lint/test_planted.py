@@ -6,7 +6,7 @@ from collections import Counter
 from mi300bench.lint.judge import judge, worst
 from mi300bench.physics import busbw_factor, gemm_flop
 from mi300bench.schema.claim import Claim, Figure
-from mi300bench.schema.finding import Verdict
+from mi300bench.schema.finding import LintVerdict
 
 ROWS = 60
 
@@ -83,14 +83,14 @@ def rows(seed: int) -> list[tuple[str, dict[str, Figure]]]:
     return [(kind, MAKERS[kind][0](draw)) for _ in range(ROWS // len(MAKERS)) for kind in MAKERS]
 
 
-def verdict(kind: str, figures: dict[str, Figure]) -> Verdict:
+def verdict(kind: str, figures: dict[str, Figure]) -> LintVerdict:
     return worst(judge([Claim(id="row", kind=kind, subject="a row", figures=figures)]))
 
 
 def test_no_sound_row_is_flagged() -> None:
     for seed in range(20):
         for kind, figures in rows(seed):
-            assert verdict(kind, figures) is Verdict.SOUND, (kind, figures)
+            assert verdict(kind, figures) is LintVerdict.SOUND, (kind, figures)
 
 
 def test_at_least_nine_in_ten_planted_faults_are_found() -> None:
@@ -102,7 +102,7 @@ def test_at_least_nine_in_ten_planted_faults_are_found() -> None:
             name, factor = draw.choice(MAKERS[kind][1]), draw.choice(FACTORS)
             wrong = figures | {name: float(figures[name]) * factor}  # type: ignore[arg-type]
             planted[kind] += 1
-            missed[kind] += verdict(kind, wrong) is not Verdict.WRONG
+            missed[kind] += verdict(kind, wrong) is not LintVerdict.WRONG
     assert sum(missed.values()) <= 0.1 * sum(planted.values()), (planted, missed)
 
 
@@ -114,11 +114,11 @@ def test_bits_for_bytes_and_busbw_for_algbw_are_found_and_named() -> None:
             continue  # an all-reduce of two has the same of both
         swapped = figures | {"algbw": figures["busbw"]}
         findings = judge([Claim(id="row", kind="transfer", subject="", figures=swapped)])
-        assert any(f.verdict is Verdict.WRONG for f in findings), figures
+        assert any(f.verdict is LintVerdict.WRONG for f in findings), figures
         bits = figures | {name: float(figures[name]) * 8 for name in ("algbw", "busbw")}  # type: ignore[arg-type]
         found = [
             f
             for f in judge([Claim(id="row", kind="transfer", subject="", figures=bits)])
-            if f.verdict is Verdict.WRONG
+            if f.verdict is LintVerdict.WRONG
         ]
         assert found and any("bits" in f.cause for f in found)

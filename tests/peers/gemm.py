@@ -53,7 +53,7 @@ def main() -> int:
             "cache": "hot",
             "inputs": "normal",
         }
-        probe = Gemm(params, seat)
+        probe = Gemm(params, context)
         probe.prepare()
         timer = Timer(
             "torch.mm(a, b, out=c)",

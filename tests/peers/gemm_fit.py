@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from mi300bench.fit.gemm import _nearest, fit_gemm, product_of
 from mi300bench.measurement.gemm_study import STUDY_STOP, Ask, point_of, random_shapes
-from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.measurement.measure import asking
 from mi300bench.measurement.plans import plan
 from mi300bench.measurement.settings import Settings
@@ -23,7 +23,7 @@ LEARN, JUDGE = 120, 60
 
 
 def main() -> None:
-    alone = world("cpu", 1)
+    alone = local_topology("cpu", 1)
     settings = Settings(store=Path(tempfile.mkdtemp()), say=print)
     for dtype in ("bfloat16", "float32"):
         learn = [

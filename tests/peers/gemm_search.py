@@ -17,7 +17,7 @@ from mi300bench.fit.gaussian import fit_process
 from mi300bench.fit.gemm import Product
 from mi300bench.measurement import shape_search
 from mi300bench.measurement.gemm_study import SEARCH_STOP, STUDY_STOP, Ask, grid_of, point_of
-from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.measurement.measure import asking
 from mi300bench.measurement.plans import plan
 from mi300bench.measurement.settings import Settings
@@ -64,7 +64,7 @@ def time_to(
 
 def main() -> None:
     grid = grid_of([AXIS] * 3, "nt")
-    alone = world("cpu", 1)
+    alone = local_topology("cpu", 1)
     settings = Settings(store=Path(tempfile.mkdtemp()), say=print)
     opening = point_of(grid[0], alone, dtype=DTYPE, cache="cold", inputs="normal", stop=SEARCH_STOP)
     with asking(plan("Which shape is best?", [opening], passes=1), settings) as run:

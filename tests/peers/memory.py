@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mi300bench import stats
 from mi300bench.measurement import plans
-from mi300bench.measurement.local_topology import cores, world
+from mi300bench.measurement.local_topology import cores, local_topology
 from mi300bench.runner.launch import ProcessWorker
 from mi300bench.schema.plan import Stop
 from mi300bench.units import MIB
@@ -58,7 +58,7 @@ def main() -> int:
     """Print medians and ratios; 0 where the better variant of each pattern reaches 0.90 of STREAM."""
     theirs: dict[str, list[float]] = {pattern: [] for pattern in PATTERNS}
     ours: dict[tuple[str, str], list[float]] = {}
-    alone = world("cpu", 1)
+    alone = local_topology("cpu", 1)
     stop = Stop(max_seconds=1.0, relative_ci=0.01)
     with tempfile.TemporaryDirectory() as name:
         program = build(Path(name), "-march=native")

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from mi300bench.measurement import plans
-from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.measurement.measure import measure
 from mi300bench.measurement.settings import Settings
 from mi300bench.schema.plan import Stop
@@ -60,7 +60,7 @@ def drawn() -> list[tuple[int, dict]]:
 def against_the_instrument() -> None:
     """Print predicted and seen peaks."""
     points = [
-        plans.point("zaya1.memory", {"preset": "small"} | keys, world("cpu", ranks), stop=ONCE)
+        plans.point("zaya1.memory", {"preset": "small"} | keys, local_topology("cpu", ranks), stop=ONCE)
         for ranks, keys in drawn()
     ]
     measured = measure(
@@ -82,13 +82,13 @@ def against_the_instrument() -> None:
 
 def child(limit_bytes: int, keys: dict) -> None:
     """Train three steps within `limit_bytes` beyond what is held now; the caller reads the exit status."""
-    from mi300bench.device.open import Place, open_torch_device
+    from mi300bench.device.open import RankContext, open_torch_device
 
     from mi300bench_training.zaya1 import measure as probes
 
     device = open_torch_device("cpu", threads=2)
     probe = probes.Step(
-        {"preset": "small", "data.seq_len": 128} | keys, Place(rank=0, ranks=1, device=device)
+        {"preset": "small", "data.seq_len": 128} | keys, RankContext(rank=0, ranks=1, device=device)
     )
     from mi300bench_training.zaya1 import data
 
@@ -103,7 +103,7 @@ def child(limit_bytes: int, keys: dict) -> None:
 def held_over_tensors(keys: dict) -> float:
     """Return what a fresh process of a config holds over its tensors, measured as the tuner does."""
     params = {"preset": "small", "data.seq_len": 128, "data.micro_batch": 4} | keys
-    point = plans.point("zaya1.memory", params, world("cpu", 1), stop=ONCE)
+    point = plans.point("zaya1.memory", params, local_topology("cpu", 1), stop=ONCE)
     (record,) = measure(
         plans.plan("memory", [point], passes=1), Settings(store=Path(tempfile.mkdtemp()), say=print)
     ).records

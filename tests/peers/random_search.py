@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.measurement.measure import measure
 from mi300bench.measurement.settings import Settings
 from mi300bench.schema.candidate import Candidate, combinations
@@ -64,7 +64,7 @@ def main() -> int:
     """Print picks, times and regrets."""
     folder = Path(tempfile.mkdtemp())
     config = registry.preset_config("zaya1", "small")
-    job = Job(trainer="zaya1", config=config, world=world("cpu", 2), may_regroup=True)
+    job = Job(trainer="zaya1", config=config, world=local_topology("cpu", 2), may_regroup=True)
     settings = Settings(store=folder, say=lambda text: print(f"  {text}", flush=True))
     picks: dict[str, Candidate] = {}
     for seed in SEEDS:

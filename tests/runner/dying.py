@@ -37,9 +37,9 @@ class Dies(AbstractQuiet):
     """The rank `rank` kills itself in the middle of a collective."""
 
     def call(self) -> None:
-        if self.seat.rank == self.params["rank"]:
+        if self.context.rank == self.params["rank"]:
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.seat.ranks > 1:
+        if self.context.ranks > 1:
             import torch
 
             dist.all_reduce(torch.ones(4))

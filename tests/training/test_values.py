@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 from mi300bench.errors import PlanError
+from mi300bench.schema.trainer import TrainerSpec
 
-from mi300bench_training.lora405b import config as lora405b
-from mi300bench_training.zaya1 import config as zaya1
+from mi300bench_training.lora405b.spec import TRAINER as LORA405B
+from mi300bench_training.zaya1.spec import TRAINER as ZAYA1
 
 WRONG = {
     "optimizer.lr": ("abc", -1.0, float("nan")),
@@ -26,12 +27,12 @@ WRONG = {
 CASES = [(key, value) for key, values in WRONG.items() for value in values]
 
 
-@pytest.mark.parametrize("trainer", [zaya1, lora405b])
+@pytest.mark.parametrize("trainer", [ZAYA1, LORA405B])
 @pytest.mark.parametrize(("key", "value"), CASES)
-def test_a_wrong_value_is_named(trainer: Any, key: str, value: Any) -> None:
+def test_a_wrong_value_is_named(trainer: TrainerSpec, key: str, value: Any) -> None:
     name = key.rpartition(".")[2]
     with pytest.raises(PlanError, match=name):
-        trainer.override(trainer.preset("tiny"), key, value)
+        trainer.override(trainer.preset("tiny"), {key: value})
     tables = trainer.to_tables(trainer.preset("tiny"))
     part = tables[key.split(".")[0]] if "." in key else tables
     part[name] = value
@@ -42,22 +43,20 @@ def test_a_wrong_value_is_named(trainer: Any, key: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("trainer", "key", "value"),
     [
-        (zaya1, "ddp.bucket_cap_mb", ["a"]),
-        (zaya1, "launch.ranks", "a"),
-        (lora405b, "lora.targets", "q_proj"),
-        (lora405b, "mesh.mp", 1.0),
+        (ZAYA1, "ddp.bucket_cap_mb", ["a"]),
+        (ZAYA1, "launch.ranks", "a"),
+        (LORA405B, "lora.targets", "q_proj"),
+        (LORA405B, "mesh.mp", 1.0),
     ],
 )
-def test_a_wrong_value_of_one_trainer_is_named(trainer: Any, key: str, value: Any) -> None:
+def test_a_wrong_value_of_one_trainer_is_named(trainer: TrainerSpec, key: str, value: Any) -> None:
     with pytest.raises(PlanError, match=key):
-        trainer.override(trainer.preset("tiny"), key, value)
+        trainer.override(trainer.preset("tiny"), {key: value})
 
 
 def test_a_whole_number_will_do_for_a_number_and_a_list_for_a_tuple() -> None:
-    assert lora405b.override(lora405b.preset("tiny"), "optimizer.clip", 2).optimizer.clip == 2
-    assert lora405b.override(lora405b.preset("tiny"), "lora.targets", ["q_proj"]).lora.targets == (
+    assert LORA405B.override(LORA405B.preset("tiny"), {"optimizer.clip": 2}).optimizer.clip == 2
+    assert LORA405B.override(LORA405B.preset("tiny"), {"lora.targets": ["q_proj"]}).lora.targets == (
         "q_proj",
     )
-    assert zaya1.override(
-        zaya1.preset("tiny"), "ddp.bucket_cap_mb", [1, 2.5]
-    ).ddp.bucket_cap_mb == [1, 2.5]
+    assert ZAYA1.override(ZAYA1.preset("tiny"), {"ddp.bucket_cap_mb": [1, 2.5]}).ddp.bucket_cap_mb == [1, 2.5]

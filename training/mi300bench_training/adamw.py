@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from mi300bench.errors import PlanError
-
-from mi300bench_training.tables import require_at_least
+from mi300bench.schema.config_tree import require_at_least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,14 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mi300bench.fit.packing import Caps, pack
-from mi300bench.units import MIB
+from mi300bench.fit.step import StepModel
+from mi300bench.schema.candidate import Knob, Option
+from mi300bench.units import MIB, format_bytes
+
+# The key of the config that every trainer of this strategy has, and its value for torch's own buckets.
+BUCKETS = "ddp.bucket_cap_mb"
+DEFAULT: Caps = "default"
+BUCKET_KNOB = "buckets"
 
 # The caps that are tried, in MiB, beside the default and a single bucket.
 CAPS_MIB: tuple[float, ...] = (0.5, 1, 2, 5, 10, 25, 50, 100, 200)
@@ -12,6 +19,7 @@ CAPS_MIB: tuple[float, ...] = (0.5, 1, 2, 5, 10, 25, 50, 100, 200)
 FIRST_CAPS_MIB: tuple[float, ...] = (1, 5, 25)
 REST_CAPS_MIB: tuple[float, ...] = (2, 10, 50, 100)
 LISTS_SINCE_TORCH = (2, 13)
+LARGEST_DEFAULT_BUCKET = 25 * MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +59,32 @@ def distinct(values: Iterable[Caps], key: Callable[[Caps], Hashable]) -> list[Pa
 def distinct_packings(gradient_bytes: Sequence[int], values: Iterable[Caps]) -> list[Packing]:
     """Return the caps that pack these gradients differently."""
     return distinct(values, lambda caps: pack(gradient_bytes, caps))
+
+
+def bucket_knob(model: StepModel, *, torch_version: str) -> Knob:
+    """Return the knob of packings that differ for the gradients of this model."""
+    sizes = model.timeline.gradient_bytes
+    packings = distinct_packings(sizes, bucket_caps(sizes, torch_version=torch_version))
+    options = [
+        Option(same_as=p.same_as)
+        if p.value == DEFAULT
+        else Option(keys={BUCKETS: p.value}, same_as=p.same_as)
+        for p in packings
+    ]
+    return Knob(name=BUCKET_KNOB, options=tuple(options))
+
+
+def indivisible(model: StepModel) -> str:
+    """Return a sentence where one gradient alone exceeds DDP's default bucket, so that no cap splits it; else nothing."""
+    timeline = model.timeline
+    size, name = max(zip(timeline.gradient_bytes, timeline.names, strict=True))
+    if size <= LARGEST_DEFAULT_BUCKET:
+        return ""
+    over = sum(s for s in timeline.gradient_bytes if s > LARGEST_DEFAULT_BUCKET)
+    share = over / sum(timeline.gradient_bytes)
+    place = "last of all" if timeline.names[-1] == name else "before the end"
+    return (
+        f"DDP never splits a parameter: the gradient of {name} has {format_bytes(size)} and is ready {place}, "
+        f"whatever the cap; gradients over the default bucket make up {share:.0%} of all bytes, "
+        "so the cap can change little."
+    )

@@ -1,42 +1,41 @@
-"""From a store's records to the space of a trainer on a mesh: knobs, and what predicts a step.
+"""From a store's records to what predicts a step on a mesh.
 
-What a device computes comes from the step that was seen or, without such a record, from the rates of the measured products;
+What a device computes comes from the step that was run or, without such a record, from the rates of the measured products;
 what a mesh exchanges from the curves of the collectives.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mi300bench import stats
-from mi300bench.errors import PlanError, RecordError
+from mi300bench.errors import RecordError
 from mi300bench.fit.link import LinkModel, fit_link
-from mi300bench.schema.candidate import Candidate, Knob, Option, default_of
-from mi300bench.schema.model import Interval
+from mi300bench.schema.candidate import Candidate, Option
+from mi300bench.schema.model import Interval, MeshTraffic
 from mi300bench.schema.record import Measurement
+from mi300bench.schema.run_settings import Mesh
+from mi300bench.schema.trainer import KnobKind, KnobSpec
 from mi300bench.store.select import by_point, require_comparable, select
-from mi300bench.strategies.mesh import predictor
-from mi300bench.strategies.mesh.job import MeshJob
-from mi300bench.strategies.mesh.points import (
-    layers_of,
-    length_options,
-    mesh_products,
-    wanted_values,
+from mi300bench.strategies.job import Job
+from mi300bench.strategies.mesh.placement import (
+    is_virtual,
+    mesh_of,
+    model_of,
+    possible_meshes,
+    seen_world,
+    step_params,
 )
-from mi300bench.strategies.mesh.predictor import MeshPredictor, Share
-from mi300bench.strategies.mesh.traffic import Layers, Mesh
-from mi300bench.trainers import registry
+from mi300bench.strategies.mesh.predictor import (
+    ComputeShare,
+    Identity,
+    MeshPredictor,
+    Stretch,
+)
+from mi300bench.strategies.mesh.stages import mesh_products, run_options
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """The knobs of a job with what predicts their candidates."""
-
-    knobs: tuple[Knob, ...]
-    default: Candidate
-    predictor: MeshPredictor
-    notes: tuple[str, ...]
-    first: Measurement  # whose node, device and origin the config carries
+# At least this share of a step seen on several devices is computation, whatever communication is predicted to take.
+LEAST_COMPUTE = 0.3
 
 
 def curves_of(records: Sequence[Measurement]) -> Callable[[str, int], LinkModel]:
@@ -58,111 +57,134 @@ def curves_of(records: Sequence[Measurement]) -> Callable[[str, int], LinkModel]
     return curve
 
 
-def _steps(
-    records: Sequence[Measurement], job: MeshJob, keys: dict[str, Any]
+def steps_of(
+    records: Sequence[Measurement], job: Job, keys: Mapping[str, Any]
 ) -> tuple[Measurement, ...]:
-    wanted = job.step_params(keys)
+    """Return the records of whole steps with `keys` set, where a step can be seen."""
+    wanted, ranks = step_params(job, keys), seen_world(job).ranks
     return tuple(
-        r
-        for r in select(records, f"{job.trainer}.step", **wanted)
-        if r.params == wanted and r.world.ranks == job.seen_world.ranks
+        record
+        for record in select(records, f"{job.trainer}.step", **wanted)
+        if record.params == wanted and record.world.ranks == ranks
     )
-
-
-def _product_seconds(
-    records: Sequence[Measurement], job: MeshJob
-) -> dict[tuple[int, int, int, str], Sequence[Measurement]]:
-    found = by_point(
-        [r for r in select(records, "jax.gemm", dtype=job.config.precision) if not r.environment]
-    ).values()
-    return {
-        (p.params["m"], p.params["n"], p.params["k"], p.params["layout"]): g
-        for g in found
-        for p in g[:1]
-    }  # type: ignore[misc]
 
 
 def share_of(
-    records: Sequence[Measurement], job: MeshJob, wire_s: float
-) -> tuple[Share, Measurement]:
+    records: Sequence[Measurement], job: Job, wire_s: float
+) -> tuple[ComputeShare, Measurement]:
     """Return what a device computes in the default's step, and the record whose place the config carries.
 
-    From the step itself where it was seen (on several real devices less what communication is predicted to show), else from the
-    rates of the measured products.
+    From the step itself where it was run (on several real devices less `wire_s`, what communication is predicted to show),
+    else from the rates of the measured products.
     """
-    flop = (
-        registry.module(job.trainer, "shapes").flop_per_token(job.config)
-        * job.config.data.batch
-        * job.config.data.seq_len
-    )
-    seen = _steps(records, job, {})
+    batch, precision = job.settings.batch, job.settings.precision
+    flop = job.described.flop_per_token * batch.global_batch * batch.seq_len
+    seen = steps_of(records, job, {})
     if seen:
         interval = stats.interval_of(seen)
-        of_seen = seen[0].work.flop * (job.devices if job.is_virtual else 1)
-        run, scale = (
-            interval,
-            flop / of_seen,
-        )  # under 1 where the batch is too small to give every device a sequence
-        if job.devices > 1 and not job.is_virtual:
-            low = max(interval.low - wire_s, 0.3 * interval.low)
-            interval = Interval(low=low, mid=max(interval.mid - wire_s, low), high=interval.high)
+        of_seen = seen[0].work.flop * (job.world.ranks if is_virtual(job) else 1)
+        # Under 1 where the batch is too small to give every device a sequence.
+        run, scale = interval, flop / of_seen
+        if job.world.ranks > 1 and not is_virtual(job):
+            low = max(interval.low - wire_s, LEAST_COMPUTE * interval.low)
+            mid = max(interval.mid - wire_s, low)
+            interval = Interval(low=low, mid=mid, high=interval.high)
         mine = Interval(
             low=interval.low * scale, mid=interval.mid * scale, high=interval.high * scale
         )
-        return Share(seconds=mine, evidence=tuple(r.id for r in seen), run=run), seen[0]
-    products = select(records, "jax.gemm", dtype=job.config.precision)
+        return ComputeShare(seconds=mine, evidence=tuple(r.id for r in seen), run=run), seen[0]
+    products = select(records, "jax.gemm", dtype=precision)
     if not products:
+        preset = job.settings.preset
         raise RecordError(
-            f"the store has neither a step of {job.trainer} {job.config.preset} nor a {job.config.precision} product of JAX",
-            hint=f"measure on the node: mi300bench autotune {job.trainer} --preset {job.config.preset}, or sweep run jax",
+            f"the store has neither a step of {job.trainer} {preset} nor a {precision} product of JAX",
+            hint=f"measure on the node: mi300bench autotune {job.trainer} --preset {preset}, "
+            "or sweep run jax",
         )
     require_comparable(products, what="the products")
-    seconds = [(r.work.flop, stats.interval_of([r])) for r in products]
-    again = predictor.AGAIN[job.config.compute.remat] * flop / job.devices
+    seconds = [(record.work.flop, stats.interval_of([record])) for record in products]
+    each = recomputed_flop(job) * flop / job.world.ranks
     interval = Interval(
-        low=again * min(spent.low / work for work, spent in seconds),
-        mid=again * stats.typical([spent.mid / work for work, spent in seconds]),
-        high=again * max(spent.high / work for work, spent in seconds),
+        low=each * min(took.low / work for work, took in seconds),
+        mid=each * stats.typical([took.mid / work for work, took in seconds]),
+        high=each * max(took.high / work for work, took in seconds),
     )
-    return Share(seconds=interval, evidence=tuple(r.id for r in products)), products[0]
+    return ComputeShare(seconds=interval, evidence=tuple(r.id for r in products)), products[0]
+
+
+def recomputed_flop(job: Job) -> float:
+    """Return the FLOP of the default's step over its useful ones: what the knobs say that it computes again."""
+    factor = 1.0
+    for knob in job.spec.knobs:
+        if knob.flop_factor is not None and knob.computes_least is not None:
+            value = job.spec.value_of(job.config, knob.keys[0])
+            factor *= knob.flop_factor(knob.computes_least, value)
+    return factor
 
 
 def effects_of(
-    records: Sequence[Measurement], job: MeshJob, notes: list[str]
-) -> dict[tuple[str, Any], Any]:
-    """Return by how much each single change stretches the computation; a change that nobody ran is left out with a note."""
-    base = _steps(records, job, {})
-    found: dict[tuple[str, Any], tuple[float, tuple[str, ...]]] = {}
-    left: list[str] = []
-    for key, values in wanted_values(job).items():
-        for value in values:
-            seen = _steps(records, job, {key: value}) if job.is_possible({key: value}) else ()
-            if base and seen:
-                require_comparable([*base, *seen], what="the effect of a change")
-                per_flop = [stats.interval_of(r).mid / r[0].work.flop for r in (seen, base)]
-                found[key, value] = per_flop[0] / per_flop[1], tuple(r.id for r in seen)
-            elif key == predictor.REMAT:
-                found[key, value] = (
-                    predictor.AGAIN[value] / predictor.AGAIN[job.config.compute.remat],
-                    (),
-                )
-                notes.append(
-                    f"{key}={value}: its cost is the FLOP that it computes again, not measured"
-                )
-            elif key == predictor.ACCUMULATE or (key == predictor.CHUNK and not base):
-                found[key, value] = 1.0, ()  # they are for memory
-            else:
-                left.append(f"{key.rpartition('.')[2]} {value}")
-    if left:
-        notes.append(f"not weighed, because no step was run with them: {', '.join(left)}")
-    return found
+    records: Sequence[Measurement], job: Job, notes: list[str]
+) -> tuple[dict[str, list[Option]], dict[Identity, Stretch]]:
+    """Return the options of each knob that can be weighed, and by how much each stretches the computation.
+
+    An option that nobody ran is weighed by its FLOP where its knob is there to save memory, or where no step was run at all;
+    else it is left out, with a note.
+    """
+    base = steps_of(records, job, {})
+    options: dict[str, list[Option]] = {}
+    effects: dict[Identity, Stretch] = {}
+    left_out: list[str] = []
+    for knob, every in run_options(job).items():
+        for keys in every:
+            option = Option(keys=keys, work=job.work_of(keys))
+            stretch = _measured(records, job, option, base) or _by_flop(
+                job, knob, option, is_step_seen=bool(base), notes=notes
+            )
+            if stretch is None:
+                left_out.append(option.label)
+                continue
+            options.setdefault(knob.name, []).append(option)
+            effects[option.identity] = stretch
+    if left_out:
+        notes.append(f"not weighed, because no step was run with them: {', '.join(left_out)}")
+    return options, effects
 
 
-def widths_of(records: Sequence[Measurement], job: MeshJob, notes: list[str]) -> dict[Mesh, Any]:
+def _measured(
+    records: Sequence[Measurement], job: Job, option: Option, base: Sequence[Measurement]
+) -> Stretch | None:
+    """Return what an option was seen to do: its seconds a FLOP over the default's, times its work; None where no step shows it.
+
+    Seconds, not seconds a FLOP: ranking divides them by the candidate's work itself.
+    """
+    seen = steps_of(records, job, option.keys)
+    if not base or not seen:
+        return None
+    require_comparable([*base, *seen], what="the effect of a change")
+    changed, before = (stats.interval_of(r).mid / r[0].work.flop for r in (seen, base))
+    return changed / before * option.work, tuple(record.id for record in seen)
+
+
+def _by_flop(
+    job: Job, knob: KnobSpec, option: Option, *, is_step_seen: bool, notes: list[str]
+) -> Stretch | None:
+    """Return what an option's FLOP say of its time; None where they say nothing, or nothing that is needed."""
+    if knob.flop_factor is None or (is_step_seen and not knob.saves_memory):
+        return None
+    ((key, value),) = option.keys.items()
+    factor = knob.flop_factor(job.spec.value_of(job.config, key), value)
+    if knob.computes_least is not None:
+        notes.append(f"{key}={value}: its cost is the FLOP that it computes again, not measured")
+    return factor, ()
+
+
+def widths_of(
+    records: Sequence[Measurement], job: Job, notes: list[str]
+) -> dict[Mesh, Stretch]:
     """Return by how much each mesh's products take longer than the default's, where all of them were measured."""
-    known = _product_seconds(records, job)
-    seconds: dict[Mesh, tuple[float, tuple[str, ...]]] = {}
-    for mesh in job.possible_meshes():
+    known = _product_records(records, job)
+    seconds: dict[Mesh, Stretch] = {}
+    for mesh in possible_meshes(job):
         rows = mesh_products(job, mesh)
         if all(row[:4] in known for row in rows):
             total = sum(
@@ -170,82 +192,47 @@ def widths_of(records: Sequence[Measurement], job: MeshJob, notes: list[str]) ->
                 for m, n, k, layout, count in rows
             )
             seconds[mesh] = total, tuple(r.id for row in rows for r in known[row[:4]])
-    if job.mesh not in seconds:
-        if job.devices > 1 and job.weighs("mesh"):
+    default = mesh_of(job)
+    if default not in seconds:
+        if job.world.ranks > 1 and job.weighed(KnobKind.MESH):
             notes.append(
                 "the products of each mesh were not measured: narrower ones are taken to be as fast as whole ones"
             )
         return {}
-    base, own = seconds[job.mesh]
+    base, own = seconds[default]
     return {mesh: (total / base, (*own, *ids)) for mesh, (total, ids) in seconds.items()}
 
 
-def base_of(job: MeshJob, records: Sequence[Measurement]) -> tuple[MeshPredictor, Measurement]:
+def _product_records(
+    records: Sequence[Measurement], job: Job
+) -> dict[tuple[Any, ...], tuple[Measurement, ...]]:
+    chosen = [
+        r for r in select(records, "jax.gemm", dtype=job.settings.precision) if not r.environment
+    ]
+    return {
+        tuple(passes[0].params[name] for name in ("m", "n", "k", "layout")): passes
+        for passes in by_point(chosen).values()
+    }
+
+
+def base_predictor(
+    job: Job, records: Sequence[Measurement]
+) -> tuple[MeshPredictor, Measurement]:
     """Return the predictor of meshes alone, without other changes, and the record whose place a config carries."""
-    curves = curves_of(records)
 
-    def layers(candidate: Candidate) -> Layers:
-        return layers_of(job, job.with_keys(candidate.keys))
+    def traffic(candidate: Candidate) -> MeshTraffic:
+        return model_of(job).traffic(job.with_keys(candidate.keys))
 
-    free = Share(seconds=Interval(low=0.0, mid=0.0, high=0.0), evidence=())
+    nothing = ComputeShare(seconds=Interval(low=0.0, mid=0.0, high=0.0), evidence=())
     wire = MeshPredictor(
-        default=job.mesh, share=free, effects={}, widths={}, curves=curves, layers_of=layers
+        default=mesh_of(job),
+        share=nothing,
+        effects={},
+        widths={},
+        curves=curves_of(records),
+        traffic=traffic,
     )
-    nothing = Candidate(options={})
-    wire_s = wire.predict(nothing).value.mid if job.devices > 1 else 0.0
+    default = Candidate(options={})
+    wire_s = wire.predict(default).value.mid if job.world.ranks > 1 else 0.0
     share, first = share_of(records, job, wire_s)
     return replace(wire, share=share), first
-
-
-def space_of(job: MeshJob, records: Sequence[Measurement]) -> Space:
-    """Return the knobs that the records can weigh, and their predictor."""
-    notes: list[str] = []
-    base, first = base_of(job, records)
-    effects = effects_of(records, job, notes)
-    knobs: list[Knob] = []
-    if job.devices > 1 and job.weighs("mesh"):
-        knobs.append(predictor.mesh_knob(job.possible_meshes(), job.mesh))
-    for key in wanted_values(job):
-        values = [v for (name, v) in effects if name == key]
-        if values:
-            name = "batch" if key == predictor.ACCUMULATE else key.rpartition(".")[2]
-            knobs.append(
-                Knob(
-                    name=name, options=(Option(), *(Option(keys={key: value}) for value in values))
-                )
-            )
-    if lengths := length_options(job):
-        seen = [(option, _steps(records, job, dict(option.keys))) for option in lengths]
-        whole = _steps(records, job, {})
-        kept = [(option, rows) for option, rows in seen if rows and whole]
-        for option, rows in kept:
-            # Seconds, not seconds a FLOP: ranking divides them by the candidate's work itself.
-            slower = (
-                stats.interval_of(rows).mid
-                / rows[0].work.flop
-                / (stats.interval_of(whole).mid / whole[0].work.flop)
-            )
-            ratio = slower * _work(job, dict(option.keys))
-            effects[predictor.LENGTH, option.keys[predictor.LENGTH]] = (
-                ratio,
-                tuple(r.id for r in rows),
-            )
-        if kept:
-            options = [replace(option, work=_work(job, dict(option.keys))) for option, _ in kept]
-            knobs.append(Knob(name="shapes", options=(Option(), *options)))
-    predictor = replace(base, effects=effects, widths=widths_of(records, job, notes))
-    if not knobs:
-        raise PlanError("nothing is left to weigh", hint="other knobs with --only, or more devices")
-    return Space(
-        knobs=tuple(knobs),
-        default=default_of(knobs),
-        predictor=predictor,
-        notes=tuple(notes),
-        first=first,
-    )
-
-
-def _work(job: MeshJob, keys: dict[str, Any]) -> float:
-    """Return the useful FLOP of a step with `keys` over the default's; tokens stay, attention sees more or fewer of them."""
-    flop = registry.module(job.trainer, "shapes").flop_per_token
-    return float(flop(job.with_keys(keys)) / flop(job.config))

@@ -1,81 +1,109 @@
 """Whether a candidate fits on its devices: by what it holds at least, and by the compiler's bound where asked for.
 
-Compiling takes seconds a candidate, so only the ones that would be taken are asked for. The bound is the CPU compiler's: what it
+Compiling takes seconds a candidate, so only the ones that would be taken are compiled. The bound is the CPU compiler's: what it
 lets through fits, what it refuses might have.
 """
 
-from mi300bench.errors import NodeError, ProbeError
+from collections.abc import Sequence
+
+from mi300bench.errors import NodeError, PlanError, ProbeError
 from mi300bench.measurement.settings import Settings
 from mi300bench.schema.candidate import Candidate
 from mi300bench.schema.record import Measurement
-from mi300bench.strategies.mesh import compile
-from mi300bench.strategies.mesh.compile import Plan
-from mi300bench.strategies.mesh.job import MeshJob
-from mi300bench.trainers import registry
-from mi300bench.units import ELEMENT_BYTES, format_bytes
+from mi300bench.strategies.base import MemoryCheck
+from mi300bench.strategies.job import Job
+from mi300bench.strategies.mesh import compile_step
+from mi300bench.strategies.mesh.compile_step import CompiledStep
+from mi300bench.strategies.mesh.placement import model_of
+from mi300bench.units import format_bytes
 
 
-class MeshMemory:
-    """Whether a candidate fits: by what it holds before the step, and by the compiler's bound where that was asked for."""
+class DeviceMemory(MemoryCheck):
+    """Whether a device of a candidate fits."""
 
-    def __init__(self, job: MeshJob, settings: Settings) -> None:
+    def __init__(self, job: Job, settings: Settings) -> None:
         self.job, self.settings = job, settings
-        self.plans: dict[str, tuple[Plan, Measurement]] = {}
-        self.note = ""
+        self._compiled: dict[str, tuple[CompiledStep, Measurement]] = {}
+        self._note = ""
 
     def _key(self, candidate: Candidate) -> str:
-        names = (
-            "mesh",
-            "remat",
-            "loss_chunk",
-            "batch",
-            "shapes",
-            "precision",
-            "attention_block",
-            "unroll",
-        )
-        return repr([candidate.options[name].label for name in names if name in candidate.options])
+        """Identify what a candidate's memory depends on: its options of all knobs that affect memory."""
+        labels = [
+            (name, option.label)
+            for name, option in candidate.options.items()
+            if self.job.affects_memory(name)
+        ]
+        return repr(labels)
 
     def held(self, candidate: Candidate) -> float:
         """Return the bytes of a device that are known: the compiler's bound, else what it holds at least."""
-        if (key := self._key(candidate)) in self.plans:
-            return self.plans[key][0].bound
-        config = self.job.with_keys(candidate.keys)
-        held: float = registry.module(self.job.trainer, "shapes").held_bytes(
-            config, ELEMENT_BYTES[config.precision]
-        )
-        return held
+        known = self._compiled.get(self._key(candidate))
+        if known is not None:
+            return known[0].bound
+        return model_of(self.job).held_bytes(self.job.with_keys(candidate.keys))
 
     def fits(self, candidate: Candidate) -> bool:
         """Return whether the candidate stays under the limit, as far as it is known."""
         return self.job.memory_limit is None or self.held(candidate) <= self.job.memory_limit
 
-    def ask(self, candidate: Candidate) -> Measurement | None:
-        """Compile the candidate's step without its weights and keep the plan; None where no compiler is here."""
+    def settle(self, candidate: Candidate, *, may_run: bool) -> bool:
+        """Compile the candidate's step; return whether it fits by the compiler's bound."""
+        del may_run  # compiling runs nothing
+        self.compiled(candidate)
+        return self.fits(candidate)
+
+    def compiled(self, candidate: Candidate) -> Measurement | None:
+        """Compile the candidate's step without its weights; return its record, None where no compiler is here."""
         key = self._key(candidate)
-        if key not in self.plans and not self.note:
-            self.settings.say(
-                f"compiling {candidate.label} for {self.job.devices} device(s) without its weights"
+        if key not in self._compiled and not self._note:
+            self._compile(candidate, key)
+        return self._compiled[key][1] if key in self._compiled else None
+
+    def _compile(self, candidate: Candidate, key: str) -> None:
+        devices = self.job.world.ranks
+        self.settings.say(
+            f"compiling {candidate.label} for {devices} device(s) without its weights"
+        )
+        unchecked = "what a step needs beyond its weights was not checked"
+        try:
+            steps = compile_step.compile_all(
+                self.job.spec, [self.job.with_keys(candidate.keys)]
             )
-            try:
-                planned = compile.plan_all(self.job.trainer, [self.job.with_keys(candidate.keys)])
-                kept = compile.keep(self.job.trainer, planned, self.settings)
-            except (NodeError, ProbeError) as cause:
-                self.note = f"what a step needs beyond its weights was not checked: {cause}"
-                return None
-            if not kept:
-                self.note = f"what a step needs beyond its weights was not checked: {candidate.label} does not compile"
-                return None
-            self.plans[key] = kept[0]
-        return self.plans[key][1] if key in self.plans else None
+            kept = compile_step.keep(self.job.spec, steps, self.settings)
+        except (NodeError, ProbeError) as cause:
+            self._note = f"{unchecked}: {cause}"
+            return
+        if kept:
+            self._compiled[key] = kept[0]
+        else:
+            self._note = f"{unchecked}: {candidate.label} does not compile"
+
+    def evidence(self) -> tuple[str, ...]:
+        """Return the ids of the compiled steps."""
+        return tuple(record.id for record in self.records())
 
     def records(self) -> tuple[Measurement, ...]:
-        """Return the records of all plans."""
-        return tuple(record for _, record in self.plans.values())
+        """Return the records of all compiled steps."""
+        return tuple(record for _, record in self._compiled.values())
+
+    def notes(self) -> tuple[str, ...]:
+        """Return why a step was not compiled."""
+        return (self._note,) if self._note else ()
 
     def sentence(self, candidate: Candidate) -> str:
         """Return what the candidate holds and may hold, for a person."""
         limit = self.job.memory_limit
-        what = "needs at most" if self._key(candidate) in self.plans else "holds at least"
-        said = f"a device {what} {format_bytes(self.held(candidate))}"
-        return said + (f" of {format_bytes(limit)}" if limit is not None else "; no limit is known")
+        what = "needs at most" if self._key(candidate) in self._compiled else "holds at least"
+        held = f"a device {what} {format_bytes(self.held(candidate))}"
+        return held + (
+            f" of {format_bytes(limit)}" if limit is not None else "; no limit is known"
+        )
+
+    def refusal(self, candidates: Sequence[Candidate]) -> PlanError:
+        """Return the error that names the nearest candidate."""
+        nearest = min(candidates, key=self.held)
+        return PlanError(
+            f"no candidate fits: the nearest, {nearest.label}: {self.sentence(nearest)}",
+            hint="more devices, a smaller --preset, --batch or --seq-len, "
+            "or --memory-limit if it may hold more",
+        )

@@ -9,44 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mi300bench.fit.link import LinkModel
-from mi300bench.schema.model import Interval
+from mi300bench.schema.model import Interval, MeshTraffic
+from mi300bench.schema.run_settings import Mesh
 
 # The operation and the ranks of a group to its curve.
 Curves = Callable[[str, int], LinkModel]
-# Passes over the weights of a layer: forward, backward. All-reduces of a layer's activations, and where it is computed again.
+# Passes over the weights of a layer: forward, backward.
 WEIGHT_PASSES = 2
-ALL_REDUCES = {"none": 4, "dots": 4, "full": 5}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mesh:
-    """Data-parallel copies, fully sharded groups, model-parallel groups."""
-
-    dp: int
-    fsdp: int
-    mp: int
-
-    @property
-    def devices(self) -> int:
-        """Return how many devices the mesh has."""
-        return self.dp * self.fsdp * self.mp
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layers:
-    """What a step moves: layers, bytes of one layer's weights, bytes of one token's activations, tokens of the step, remat.
-
-    `passes` parts of the batch one after the other; `gradient_bytes` of the adapters that a device
-    gives to the reduction of each part.
-    """
-
-    count: int
-    weight_bytes: float
-    token_bytes: float
-    tokens: int
-    remat: str
-    passes: int = 1
-    gradient_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +41,7 @@ def meshes(devices: int) -> list[Mesh]:
     ]
 
 
-def step_of(mesh: Mesh, layers: Layers, curves: Curves, compute: Interval) -> MeshStep:
+def step_of(mesh: Mesh, traffic: MeshTraffic, curves: Curves, compute: Interval) -> MeshStep:
     """Return the step on `mesh`; `compute` is the seconds of its products on one device."""
     gather_s = reduce_s = gradient_s = error = 0.0
     evidence: list[str] = []
@@ -80,22 +49,22 @@ def step_of(mesh: Mesh, layers: Layers, curves: Curves, compute: Interval) -> Me
         link = curves("all_gather", mesh.fsdp)
         gather_s = (
             WEIGHT_PASSES
-            * layers.passes
-            * layers.count
-            * link.seconds_of(layers.weight_bytes / mesh.mp)
+            * traffic.parts
+            * traffic.layers
+            * link.seconds_of(traffic.weight_bytes / mesh.mp)
         )
         error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
     if mesh.mp > 1:
         link = curves("all_reduce", mesh.mp)
-        message = layers.token_bytes * layers.tokens / (mesh.dp * mesh.fsdp * layers.passes)
+        message = traffic.token_bytes * traffic.tokens / (mesh.dp * mesh.fsdp * traffic.parts)
         reduce_s = (
-            ALL_REDUCES[layers.remat] * layers.passes * layers.count * link.seconds_of(message)
+            traffic.all_reduces * traffic.parts * traffic.layers * link.seconds_of(message)
         )
         error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
-    if layers.gradient_bytes and mesh.dp * mesh.fsdp > 1:
+    if traffic.gradient_bytes and mesh.dp * mesh.fsdp > 1:
         link = curves("all_reduce", mesh.dp * mesh.fsdp)
         gradient_s = (
-            layers.passes * layers.count * link.seconds_of(layers.gradient_bytes / layers.count)
+            traffic.parts * traffic.layers * link.seconds_of(traffic.gradient_bytes / traffic.layers)
         )
         error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
     wire = gather_s + reduce_s + gradient_s
@@ -113,10 +82,10 @@ def step_of(mesh: Mesh, layers: Layers, curves: Curves, compute: Interval) -> Me
 
 
 def rank_meshes(
-    candidates: Sequence[Mesh], layers: Layers, curves: Curves, compute: Interval
+    candidates: Sequence[Mesh], traffic: MeshTraffic, curves: Curves, compute: Interval
 ) -> list[MeshStep]:
     """Return the meshes with the fastest predicted step first; of equal ones that with fewer kinds of communication."""
-    rows = [step_of(mesh, layers, curves, compute) for mesh in candidates]
+    rows = [step_of(mesh, traffic, curves, compute) for mesh in candidates]
     return sorted(
         rows,
         key=lambda row: (

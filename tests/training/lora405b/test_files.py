@@ -24,10 +24,11 @@ from mi300bench_training.lora405b import (
     weights,
 )  # noqa: E402
 from mi300bench_training.lora405b.checkpoint import Saved  # noqa: E402
-from mi300bench_training.lora405b.config import MeshConfig, override_all  # noqa: E402
+from mi300bench_training.lora405b.config import MeshConfig  # noqa: E402
+from mi300bench_training.lora405b.spec import TRAINER  # noqa: E402
 from mi300bench_training.lora405b.data import Cursor  # noqa: E402
 
-SPLIT = override_all(CONFIG, {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.batch": 8})
+SPLIT = TRAINER.override(CONFIG, {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.batch": 8})
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_we_open_peft_s_adapter_and_give_its_logits(theirs, tokens, tmp_path: Pa
     wrapped.save_pretrained(str(tmp_path / "theirs"))
     ours = peft_files.load_config(tmp_path / "theirs")
     assert ours.targets == ("q_proj", "down_proj") and ours.scale == pytest.approx(12 / 2)
-    config = override_all(
+    config = TRAINER.override(
         CONFIG,
         {f"lora.{name}": getattr(ours, name) for name in ("rank", "alpha", "rslora", "targets")},
     )
@@ -143,13 +144,13 @@ def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
         ("targets", ("q_proj",)),
     ):
         with pytest.raises(PlanError, match=f"lora.{name}="):
-            peft_files.require_same(tmp_path, override_all(CONFIG, {f"lora.{name}": value}).lora)
+            peft_files.require_same(tmp_path, TRAINER.override(CONFIG, {f"lora.{name}": value}).lora)
     with pytest.raises(RecordError, match="tensors more"):
         peft_files.load(
-            tmp_path, CONFIG.model, override_all(CONFIG, {"lora.targets": ("q_proj",)}).lora
+            tmp_path, CONFIG.model, TRAINER.override(CONFIG, {"lora.targets": ("q_proj",)}).lora
         )
     with pytest.raises(RecordError, match="not"):
-        peft_files.load(tmp_path, CONFIG.model, override_all(CONFIG, {"lora.rank": 4}).lora)
+        peft_files.load(tmp_path, CONFIG.model, TRAINER.override(CONFIG, {"lora.rank": 4}).lora)
     (tmp_path / peft_files.CONFIG).write_text(
         json.dumps({"peft_type": "IA3", "r": 1, "lora_alpha": 1, "target_modules": []})
     )
@@ -196,12 +197,12 @@ def test_a_checkpoint_comes_back_whole_keeps_the_last_few_and_a_damaged_one_is_n
     for one, other in zip(jax.tree.leaves(saved.state), jax.tree.leaves(state), strict=True):
         assert np.array_equal(one, other)
     with pytest.raises(PlanError, match="seed"):
-        checkpoint.load(tmp_path, override_all(CONFIG, {"seed": 7}), fresh, text="t")
+        checkpoint.load(tmp_path, TRAINER.override(CONFIG, {"seed": 7}), fresh, text="t")
     with pytest.raises(PlanError, match="is not what the checkpoint"):
         checkpoint.load(tmp_path, CONFIG, fresh, text="another")
     # Another mesh goes on from it.
     assert (
-        checkpoint.load(tmp_path, override_all(CONFIG, {"mesh.mp": 2}), fresh, text="t") is not None
+        checkpoint.load(tmp_path, TRAINER.override(CONFIG, {"mesh.mp": 2}), fresh, text="t") is not None
     )
     damaged = tmp_path / "step-00000004" / checkpoint.OPTIMIZER
     damaged.write_bytes(damaged.read_bytes()[:-10])

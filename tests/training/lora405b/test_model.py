@@ -1,5 +1,7 @@
 """The model against Hugging Face's Llama and PEFT, on random weights."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,11 +13,12 @@ import jax.numpy as jnp  # noqa: E402
 
 from mi300bench_training.lora405b import adapters, model, step  # noqa: E402
 from mi300bench_training.lora405b.attention import attention  # noqa: E402
-from mi300bench_training.lora405b.config import LAYER_TARGETS, TARGETS, override_all, preset  # noqa: E402
+from mi300bench_training.lora405b.config import LAYER_TARGETS, TARGETS  # noqa: E402
 from mi300bench_training.lora405b.sharding import Placing  # noqa: E402
+from mi300bench_training.lora405b.spec import TRAINER  # noqa: E402
 
-CONFIG = override_all(
-    preset("tiny"),
+CONFIG = TRAINER.override(
+    TRAINER.preset("tiny"),
     # An original length of 64 puts wavelengths on both sides of the scaling and into its ramp.
     {
         "model.rope_original_length": 64,
@@ -90,6 +93,25 @@ def batch_of(tokens):
     return {"tokens": inputs, "targets": targets, "documents": jnp.zeros(inputs.shape, jnp.int32)}
 
 
+@partial(jax.jit, static_argnums=0)
+def logits(config, weights, low, tokens, documents=None):
+    """Logits in one compiled program: a test's time is compiling, and an operation alone compiles too."""
+    return model.logits(config, weights, low, tokens, documents)
+
+
+@partial(jax.jit, static_argnums=0)
+def loss(config, weights, low, batch, key=None):
+    return step.loss(config, weights, low, batch, key, Placing())
+
+
+@partial(jax.jit, static_argnums=0)
+def loss_and_gradients(config, weights, low, batch):
+    def of(low):
+        return step.loss(config, weights, low, batch, None, Placing())
+
+    return jax.value_and_grad(of)(low)
+
+
 def matrix_of(tree, target: str, part: str, words: list[str]):
     """The matrix of a tree that PEFT's parameter of these words is."""
     if target == "lm_head":
@@ -118,7 +140,7 @@ def with_peft(theirs, drawn):
 def test_logits_agree_with_hugging_face(pair, tokens) -> None:
     theirs, weights, _ = pair
     plain = {"layers": {}}
-    ours = np.asarray(model.logits(CONFIG, weights, plain, jnp.asarray(tokens[:, :-1])))
+    ours = np.asarray(logits(CONFIG, weights, plain, jnp.asarray(tokens[:, :-1])))
     with torch.no_grad():
         expected = theirs(torch.tensor(tokens[:, :-1])).logits.numpy()
     assert np.abs(ours - expected).max() < 1e-4
@@ -131,21 +153,15 @@ def test_adapter_gradients_agree_with_peft(pair, tokens) -> None:
     out = wrapped(inputs).logits
     expected = torch.nn.functional.cross_entropy(out.flatten(0, 1), targets.flatten())
     expected.backward()
-    batch = {
-        "tokens": jnp.asarray(tokens[:, :-1]),
-        "targets": jnp.asarray(tokens[:, 1:]),
-        "documents": jnp.zeros((2, 48), jnp.int32),
-    }
+    batch = batch_of(tokens)
     for keys in (
         {},
         {"compute.loss_chunk": 13, "compute.remat": "none"},
         {"compute.remat": "dots", "compute.unroll": 2},
     ):
-        config = override_all(CONFIG, keys)
-        value, found = jax.value_and_grad(
-            lambda low, c=config: step.loss(c, weights, low, batch, None, Placing())
-        )(drawn)
-        assert float(value) == pytest.approx(float(expected), abs=1e-5)
+        config = TRAINER.override(CONFIG, keys)
+        value, found = loss_and_gradients(config, weights, drawn, batch)
+        assert float(value) == pytest.approx(float(expected.detach()), abs=1e-5)
         checked = 0
         for name, parameter in wrapped.named_parameters():
             if "lora_" not in name:
@@ -163,26 +179,22 @@ def test_adapter_gradients_agree_with_peft(pair, tokens) -> None:
 def test_merged_equals_unmerged_and_a_new_adapter_changes_nothing(pair, tokens) -> None:
     _, weights, drawn = pair
     inputs = jnp.asarray(tokens[:, :-1])
-    beside = model.logits(CONFIG, weights, drawn, inputs)
-    merged = model.logits(
+    beside = logits(CONFIG, weights, drawn, inputs)
+    merged = logits(
         CONFIG, adapters.merge(weights, drawn, CONFIG.lora), {"layers": {}}, inputs
     )
     assert np.abs(np.asarray(beside - merged)).max() < 1e-4
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
-    plain = model.logits(CONFIG, weights, {"layers": {}}, inputs)
-    assert np.abs(np.asarray(model.logits(CONFIG, weights, fresh, inputs) - plain)).max() == 0
+    plain = logits(CONFIG, weights, {"layers": {}}, inputs)
+    assert np.abs(np.asarray(logits(CONFIG, weights, fresh, inputs) - plain)).max() == 0
     assert np.abs(np.asarray(beside - plain)).max() > 1e-3
 
 
 def test_only_b_has_a_gradient_at_first_and_a_follows(pair, tokens) -> None:
     _, weights, _ = pair
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
-    batch = {
-        "tokens": jnp.asarray(tokens[:, :-1]),
-        "targets": jnp.asarray(tokens[:, 1:]),
-        "documents": jnp.zeros((2, 48), jnp.int32),
-    }
-    found = jax.grad(lambda low: step.loss(CONFIG, weights, low, batch, None, Placing()))(fresh)
+    batch = batch_of(tokens)
+    _, found = loss_and_gradients(CONFIG, weights, fresh, batch)
     assert float(jnp.abs(found["layers"]["q_proj"]["a"]).max()) == 0
     assert float(jnp.abs(found["layers"]["q_proj"]["b"]).max()) > 0
 
@@ -191,8 +203,8 @@ def test_a_document_does_not_see_the_one_before_it(pair, tokens) -> None:
     _, weights, drawn = pair
     row = jnp.asarray(tokens[:1, :48])
     documents = jnp.asarray([[0] * 19 + [1] * 29])
-    packed = model.logits(CONFIG, weights, drawn, row, documents)
-    alone = model.logits(CONFIG, weights, drawn, row[:, 19:])
+    packed = logits(CONFIG, weights, drawn, row, documents)
+    alone = logits(CONFIG, weights, drawn, row[:, 19:])
     assert np.abs(np.asarray(packed[:, 19:] - alone)).max() < 1e-4
     assert model.positions_of(documents)[0, 18:21].tolist() == [18, 0, 1]
 
@@ -205,6 +217,8 @@ def test_attention_in_blocks_is_attention_and_so_is_its_gradient() -> None:
     )
     documents = jnp.asarray(np.sort(draw.integers(0, 3, (2, 30)), axis=1))
 
+    weight = jnp.asarray(draw.normal(size=query.shape), jnp.float32)
+
     def plain(query, key, value):
         scores = jnp.einsum("btghc,bsgc->bghts", query, key) * 8**-0.5
         seen = jnp.tril(jnp.ones((30, 30), bool))[None] & (
@@ -216,53 +230,53 @@ def test_attention_in_blocks_is_attention_and_so_is_its_gradient() -> None:
             value,
         )
 
-    weight = jnp.asarray(draw.normal(size=query.shape), jnp.float32)
+    def with_gradients(f):
+        """Attended values, and the gradients of their weighted sum."""
+
+        def total(*arguments):
+            values = f(*arguments)
+            return (values * weight).sum(), values
+
+        run = jax.jit(jax.grad(total, argnums=(0, 1, 2), has_aux=True))
+        gradients, values = run(query, key, value)
+        return values, gradients
+
+    plain_values, plain_gradients = with_gradients(plain)
     for block in (7, 30, 64):
-        ours, plainly = (
-            f(query, key, value)
-            for f in (lambda q, k, v, b=block: attention(q, k, v, documents, b), plain)
+        values, gradients = with_gradients(
+            lambda q, k, v, block=block: attention(q, k, v, documents, block)
         )
-        assert np.abs(np.asarray(ours - plainly)).max() < 1e-5
-        mine, expected = (
-            jax.grad(lambda q, k, v, f=f: (f(q, k, v) * weight).sum(), argnums=(0, 1, 2))(
-                query, key, value
-            )
-            for f in (lambda q, k, v, b=block: attention(q, k, v, documents, b), plain)
-        )
-        for one, other in zip(mine, expected, strict=True):
+        assert np.abs(np.asarray(values - plain_values)).max() < 1e-5
+        for one, other in zip(gradients, plain_gradients, strict=True):
             assert np.abs(np.asarray(one - other)).max() < 2e-5
 
 
 def test_dropout_is_drawn_anew_each_step_and_only_on_the_adapter_s_side(pair, tokens) -> None:
     _, weights, drawn = pair
-    config = override_all(CONFIG, {"lora.dropout": 0.5})
-    batch = {
-        "tokens": jnp.asarray(tokens[:, :-1]),
-        "targets": jnp.asarray(tokens[:, 1:]),
-        "documents": jnp.zeros((2, 48), jnp.int32),
-    }
+    config = TRAINER.override(CONFIG, {"lora.dropout": 0.5})
+    batch = batch_of(tokens)
     values = [
-        float(step.loss(config, weights, drawn, batch, jax.random.key(k), Placing()))
+        float(loss(config, weights, drawn, batch, jax.random.key(k)))
         for k in (1, 1, 2)
     ]
     assert values[0] == values[1] != values[2]
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
     still = {
-        float(step.loss(config, weights, fresh, batch, jax.random.key(k), Placing()))
+        float(loss(config, weights, fresh, batch, jax.random.key(k)))
         for k in (1, 2)
     }
     assert len(still) == 1  # B is zero, so the dropped input does not matter
     # The head's adapter drops its input too, in pieces each for itself.
-    config = override_all(config, {"lora.targets": ("lm_head",)})
+    config = TRAINER.override(config, {"lora.targets": ("lm_head",)})
     pair = {"a": drawn["lm_head"]["a"], "b": drawn["lm_head"]["b"]} if "lm_head" in drawn else None
     low = {
         "layers": {},
         "lm_head": pair or {"a": jnp.ones((128, 4)), "b": jnp.ones((4, CONFIG.model.vocab))},
     }
     for chunk in (0, 16):
-        cut = override_all(config, {"compute.loss_chunk": chunk})
+        cut = TRAINER.override(config, {"compute.loss_chunk": chunk})
         seen = [
-            float(step.loss(cut, weights, low, batch, key, Placing()))
+            float(loss(cut, weights, low, batch, key))
             for key in (*map(jax.random.key, (1, 1, 2)), None)
         ]
         assert seen[0] == seen[1] and len(set(seen)) == 3

@@ -9,7 +9,7 @@ from mi300bench.errors import RecordError
 from mi300bench.strategies.mesh.compile import plan_all
 
 from mi300bench_training.lora405b import hlo, shapes
-from mi300bench_training.lora405b.config import override_all, preset
+from mi300bench_training.lora405b.spec import TRAINER
 
 MODULE = """HloModule jit_step, num_partitions=4
 
@@ -107,7 +107,7 @@ def plan(*arguments: str) -> list[dict]:
 def test_the_whole_405b_step_agrees_with_the_closed_forms_on_meshes_of_each_kind() -> None:
     """The other meshes of eight devices are of the same kinds; `plan --mesh all` prints both figures for all ten."""
     pytest.importorskip("jax")
-    config = preset("405b")
+    config = TRAINER.preset("405b")
     weights = shapes.count(shapes.parameters(config.model)) * 2
     adapters = shapes.count(shapes.adapters(config.model, config.lora)) * 4
     wanted = (
@@ -116,7 +116,7 @@ def test_the_whole_405b_step_agrees_with_the_closed_forms_on_meshes_of_each_kind
         (2, 2, 2, 2),
     )  # the last in two parts, each of which gathers the weights
     configs = [
-        override_all(
+        TRAINER.override(
             config, {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp, "data.accumulate": parts}
         )
         for dp, fsdp, mp, parts in wanted
@@ -141,11 +141,11 @@ def test_the_whole_405b_step_agrees_with_the_closed_forms_on_meshes_of_each_kind
 
 def test_pieces_of_the_loss_multiply_nothing_on_other_devices() -> None:
     pytest.importorskip("jax")
-    config = override_all(
-        preset("bench"),
+    config = TRAINER.override(
+        TRAINER.preset("bench"),
         {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.batch": 16, "precision": "bfloat16"},
     )
-    whole, cut = plan_all("lora405b", [config, override_all(config, {"compute.loss_chunk": 2048})])
+    whole, cut = plan_all("lora405b", [config, TRAINER.override(config, {"compute.loss_chunk": 2048})])
     # The head's forward product is taken again for the backward pass, shared by all devices, and its weight gathered once more.
     head = 2 * config.model.hidden * config.model.vocab * 16 * 512 / 8
     assert cut.found["flop"] - whole.found["flop"] == pytest.approx(head, rel=0.1)
@@ -159,7 +159,7 @@ def test_tensor_parallel_moves_what_the_closed_form_says_and_less_than_fsdp() ->
         found["closed_form_bytes"]["reduced"], rel=0.05
     )
     assert found["closed_form_bytes"]["gradients"] == 0
-    config = override_all(preset("70b"), {"mesh.fsdp": 8, "data.batch": 16, "data.seq_len": 64})
+    config = TRAINER.override(TRAINER.preset("70b"), {"mesh.fsdp": 8, "data.batch": 16, "data.seq_len": 64})
     assert sum(found["received_bytes"].values()) < shapes.gathered_bytes(config) / 10
 
 

@@ -4,17 +4,10 @@ import pytest
 from mi300bench.errors import PlanError
 
 from mi300bench_training.lora405b import shapes
-from mi300bench_training.lora405b.config import (
-    LAYER_TARGETS,
-    PRESETS,
-    LoraConfig,
-    from_tables,
-    override_all,
-    preset,
-    to_tables,
-)
+from mi300bench_training.lora405b.config import LAYER_TARGETS, PRESETS, LoraConfig
+from mi300bench_training.lora405b.spec import TRAINER
 
-MODEL = preset("405b").model
+MODEL = TRAINER.preset("405b").model
 
 
 def test_the_405b_model_has_as_many_parameters_as_published() -> None:
@@ -42,14 +35,14 @@ def test_adapters_have_as_many_parameters_as_worked_out(targets, rank: int, coun
 
 
 def test_the_seed_step_s_flop_are_four_a_weight_and_its_crossover_is_where_systems_put_it() -> None:
-    config = preset("405b")
+    config = TRAINER.preset("405b")
     assert shapes.flop_per_token(config) * 1024 == pytest.approx(1.654e15, rel=0.01)
     # Both passes over the weights, 7/8 of 811.7 GB each.
     assert shapes.gathered_bytes(config) == pytest.approx(2 * 7 / 8 * 811.7e9, rel=1e-3)
-    tensor = override_all(config, {"mesh.fsdp": 1, "mesh.mp": 8})
+    tensor = TRAINER.override(config, {"mesh.fsdp": 1, "mesh.mp": 8})
     assert shapes.gathered_bytes(tensor) == 0
     for remat, all_reduces, crossover in (("none", 4, 49_000), ("full", 5, 39_000)):
-        chosen = override_all(tensor, {"compute.remat": remat})
+        chosen = TRAINER.override(tensor, {"compute.remat": remat})
         per_token = shapes.reduced_bytes(chosen) / 1024
         assert per_token == pytest.approx(all_reduces * 126 * 2 * 7 / 8 * 16_384 * 2)
         assert shapes.gathered_bytes(config) / per_token == pytest.approx(crossover, rel=0.02)
@@ -57,8 +50,8 @@ def test_the_seed_step_s_flop_are_four_a_weight_and_its_crossover_is_where_syste
 
 def test_the_config_survives_tables_and_refuses_nonsense() -> None:
     for config in PRESETS.values():
-        assert from_tables(to_tables(config)) == config
-    config = preset("tiny")
+        assert TRAINER.from_tables(TRAINER.to_tables(config)) == config
+    config = TRAINER.preset("tiny")
     for keys in (
         {"lora.targets": ("magic",)},
         {"lora.rank": 0},
@@ -72,6 +65,6 @@ def test_the_config_survives_tables_and_refuses_nonsense() -> None:
         {"nothing.at": 1},
     ):
         with pytest.raises(PlanError):
-            override_all(config, keys)
+            TRAINER.override(config, keys)
     with pytest.raises(PlanError, match="divide among dp x fsdp"):
-        override_all(config, {"mesh.fsdp": 8, "data.batch": 4})
+        TRAINER.override(config, {"mesh.fsdp": 8, "data.batch": 4})

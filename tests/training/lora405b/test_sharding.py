@@ -9,10 +9,11 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 from mi300bench_training.lora405b import data, model, sharding, step  # noqa: E402
-from mi300bench_training.lora405b.config import TARGETS, MeshConfig, override_all, preset  # noqa: E402
+from mi300bench_training.lora405b.config import TARGETS, MeshConfig  # noqa: E402
+from mi300bench_training.lora405b.spec import TRAINER  # noqa: E402
 
-CONFIG = override_all(
-    preset("tiny"),
+CONFIG = TRAINER.override(
+    TRAINER.preset("tiny"),
     {
         "data.seq_len": 32, "data.batch": 8, "compute.attention_block": 16, "lora.targets": TARGETS, "optimizer.warmup_steps": 0,
         "precision": "float32",
@@ -22,7 +23,7 @@ MESHES = [(1, 8, 1), (1, 1, 8), (2, 2, 2), (8, 1, 1)]
 
 
 def on(mesh: tuple[int, int, int]):
-    return override_all(CONFIG, dict(zip(("mesh.dp", "mesh.fsdp", "mesh.mp"), mesh, strict=True)))
+    return TRAINER.override(CONFIG, dict(zip(("mesh.dp", "mesh.fsdp", "mesh.mp"), mesh, strict=True)))
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +56,15 @@ def three_steps(config, mesh, start):
     return jax.device_get(placed), losses
 
 
+@pytest.fixture(scope="module")
+def one_device(start):
+    """State and losses after three steps on one device, to compare the meshes with."""
+    return three_steps(CONFIG, None, start)
+
+
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_every_mesh_takes_the_steps_of_one_device(mesh, start) -> None:
-    expected, losses = three_steps(CONFIG, None, start)
+def test_every_mesh_takes_the_steps_of_one_device(mesh, start, one_device) -> None:
+    expected, losses = one_device
     config = on(mesh)
     found, sharded = three_steps(config, sharding.make_mesh(config.mesh), start)
     assert sharded == pytest.approx(losses, abs=1e-5) and losses[2] < losses[0]
@@ -73,7 +80,7 @@ def test_accumulating_is_one_large_batch_however_unevenly_its_tokens_count(start
     targets[2:, 3:] = data.IGNORED
     start = weights, state, batch | {"targets": targets}
     whole, losses = three_steps(CONFIG, None, start)
-    parts, summed = three_steps(override_all(CONFIG, {"data.accumulate": 4}), None, start)
+    parts, summed = three_steps(TRAINER.override(CONFIG, {"data.accumulate": 4}), None, start)
     assert summed == pytest.approx(losses, abs=1e-5)
     for one, other in zip(
         jax.tree.leaves(whole["adapters"]), jax.tree.leaves(parts["adapters"]), strict=True
@@ -81,9 +88,9 @@ def test_accumulating_is_one_large_batch_however_unevenly_its_tokens_count(start
         assert np.abs(one - other).max() < 1e-5
 
 
-def test_a_loss_in_pieces_is_the_loss_on_a_mesh_too(start) -> None:
-    _, losses = three_steps(CONFIG, None, start)
-    config = override_all(on((2, 2, 2)), {"compute.loss_chunk": 40})
+def test_a_loss_in_pieces_is_the_loss_on_a_mesh_too(start, one_device) -> None:
+    _, losses = one_device
+    config = TRAINER.override(on((2, 2, 2)), {"compute.loss_chunk": 40})
     _, cut = three_steps(config, sharding.make_mesh(config.mesh), start)
     assert cut == pytest.approx(losses, abs=1e-5)
 
@@ -115,6 +122,6 @@ def test_sequences_are_never_cut_and_adapters_follow_their_weights() -> None:
 def test_a_mesh_that_does_not_divide_or_is_not_there_is_a_message() -> None:
     with pytest.raises(NodeError, match="needs 16 devices"):
         sharding.make_mesh(MeshConfig(fsdp=16))
-    odd = override_all(CONFIG, {"model.ffn": 350, "mesh.mp": 8})
+    odd = TRAINER.override(CONFIG, {"model.ffn": 350, "mesh.mp": 8})
     with pytest.raises(PlanError, match="does not divide among"):
         sharding.shardings(sharding.make_mesh(odd.mesh), model.empty(odd))

@@ -5,7 +5,7 @@ import pytest
 from mi300bench.errors import PlanError
 
 from mi300bench_training.zaya1 import data
-from mi300bench_training.zaya1.config import override, preset
+from mi300bench_training.zaya1.spec import TRAINER
 
 pytestmark = pytest.mark.torch
 
@@ -16,9 +16,9 @@ def cache(tmp_path: Path, monkeypatch) -> None:
 
 
 def config(path: Path, **parts):
-    made = override(preset("tiny"), "data.path", str(path))
+    made = TRAINER.override(TRAINER.preset("tiny"), {"data.path": str(path)})
     for key, value in parts.items():
-        made = override(made, f"data.{key}", value)
+        made = TRAINER.override(made, {f"data.{key}": value})
     return made
 
 
@@ -60,7 +60,7 @@ def test_targets_are_the_next_tokens(text_file: Path) -> None:
 def test_a_bpe_vocabulary_is_trained_on_the_text_and_round_trips(text_file: Path) -> None:
     from tokenizers import Tokenizer
 
-    made = override(config(text_file, tokenizer="bpe"), "model.vocab", 600)
+    made = TRAINER.override(config(text_file, tokenizer="bpe"), {"model.vocab": 600})
     corpus = data.load(made)
     assert 256 < corpus.train.max() < 600
     (path,) = data.cache_folder().glob("*/tokenizer.json")

@@ -5,14 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mi300bench_training.zaya1 import memory
-from mi300bench_training.zaya1.config import (
-    ComputeConfig,
-    DataConfig,
-    ModelConfig,
-    TrainConfig,
-    override_all,
-    preset,
-)
+from mi300bench_training.zaya1.config import ComputeConfig, DataConfig, ModelConfig, TrainConfig
+from mi300bench_training.zaya1.spec import TRAINER
 
 SHAPE = ModelConfig(
     vocab=64, hidden=96, blocks=2, heads=8, kv_heads=2, head_dim=32, experts=8, expert_width=160, router_width=24
@@ -85,7 +79,8 @@ def test_activations_are_counted_as_autograd_keeps_them(precision: str, experts:
     ids=str,
 )
 def test_the_peak_is_near_what_the_instrument_sees(keys) -> None:
-    from mi300bench.device.open import Place, open_torch_device
+    from mi300bench.device.open import open_torch_device
+    from mi300bench.schema.probe import RankContext
 
     from mi300bench_training.zaya1 import measure
 
@@ -95,14 +90,14 @@ def test_the_peak_is_near_what_the_instrument_sees(keys) -> None:
         "data.micro_batch": 4,
         "model.vocab": 2048,
     } | keys
-    probe = measure.Memory(params, Place(rank=0, ranks=1, device=open_torch_device("cpu")))
+    probe = measure.Memory(params, RankContext(rank=0, ranks=1, device=open_torch_device("cpu")))
     probe.prepare()
     predicted = memory.need(probe.config, ranks=1).peak_bytes
     assert predicted == pytest.approx(probe.peak_bytes, rel=0.1)
 
 
 def test_each_knob_moves_the_peak_as_it_should() -> None:
-    base = override_all(preset("small"), {"data.micro_batch": 16})
+    base = TRAINER.override(TRAINER.preset("small"), {"data.micro_batch": 16})
     peak = memory.need(base, ranks=1).peak_bytes
     for keys in (
         {"compute.recompute": "block"},
@@ -110,9 +105,9 @@ def test_each_knob_moves_the_peak_as_it_should() -> None:
         {"data.micro_batch": 8},
         {"precision": "bfloat16"},
     ):
-        assert memory.need(override_all(base, keys), ranks=1).peak_bytes < peak
+        assert memory.need(TRAINER.override(base, keys), ranks=1).peak_bytes < peak
     assert (
-        memory.need(override_all(base, {"compute.experts": "padded"}), ranks=1, load=3.0).peak_bytes
+        memory.need(TRAINER.override(base, {"compute.experts": "padded"}), ranks=1, load=3.0).peak_bytes
         > peak
     )
     assert memory.need(base, ranks=2).peak_bytes > peak
@@ -121,8 +116,8 @@ def test_each_knob_moves_the_peak_as_it_should() -> None:
 
 
 def test_the_8b_model_needs_what_its_weights_say() -> None:
-    config = override_all(
-        preset("zaya1-8b"),
+    config = TRAINER.override(
+        TRAINER.preset("zaya1-8b"),
         {"compute.loss_chunk": 1024, "compute.recompute": "block", "data.micro_batch": 1},
     )
     found = memory.need(config, ranks=8)

@@ -2,14 +2,8 @@ import pytest
 from mi300bench.errors import PlanError
 
 from mi300bench_training.zaya1 import shapes
-from mi300bench_training.zaya1.config import (
-    PRESETS,
-    ModelConfig,
-    from_tables,
-    override,
-    preset,
-    to_tables,
-)
+from mi300bench_training.zaya1.config import PRESETS, ModelConfig
+from mi300bench_training.zaya1.spec import TRAINER
 
 pytestmark = pytest.mark.torch
 SMALL = ModelConfig(
@@ -18,14 +12,14 @@ SMALL = ModelConfig(
 
 
 def test_counts_of_the_8b_model_are_those_published() -> None:
-    described = shapes.describe(preset("zaya1-8b"))
+    described = shapes.describe(TRAINER.preset("zaya1-8b"))
     assert described.total_elements == 8_840_488_784
     assert described.total_elements - described.embedding_elements == 8_303_355_728
     assert described.active_elements == 753_608_528
 
 
 def test_counts_of_the_parts_are_those_of_the_report() -> None:
-    model = preset("zaya1-8b").model
+    model = TRAINER.preset("zaya1-8b").model
     by_part: dict[str, int] = {}
     for parameter in shapes.parameters(model):
         if parameter.name.startswith("blocks.1."):
@@ -44,13 +38,13 @@ def test_the_shapes_are_those_of_the_module(name: str) -> None:
     from mi300bench_training.zaya1.model import Zaya
 
     with torch.device("meta"):
-        module = Zaya(preset(name).model)
+        module = Zaya(TRAINER.preset(name).model)
     found = [(n, tuple(p.shape)) for n, p in module.named_parameters()]
-    assert found == [(p.name, p.shape) for p in shapes.parameters(preset(name).model)]
+    assert found == [(p.name, p.shape) for p in shapes.parameters(TRAINER.preset(name).model)]
 
 
 def test_the_small_preset_is_as_large_as_a_bucket_study_needs() -> None:
-    described = shapes.describe(preset("small"))
+    described = shapes.describe(TRAINER.preset("small"))
     assert 55e6 < described.total_elements < 65e6 and 4 * described.total_elements > 200e6
 
 
@@ -181,19 +175,19 @@ def test_bfloat16_stays_near_float32() -> None:
 
 
 def test_the_config_survives_tables_and_refuses_nonsense() -> None:
-    config = preset("small")
-    assert from_tables(to_tables(config)) == config
-    tables = to_tables(config)
+    config = TRAINER.preset("small")
+    assert TRAINER.from_tables(TRAINER.to_tables(config)) == config
+    tables = TRAINER.to_tables(config)
     with pytest.raises(PlanError, match="colour"):
-        from_tables(tables | {"colour": 1})
+        TRAINER.from_tables(tables | {"colour": 1})
     with pytest.raises(PlanError, match="width"):
-        from_tables(tables | {"model": tables["model"] | {"width": 1}})
+        TRAINER.from_tables(tables | {"model": tables["model"] | {"width": 1}})
     with pytest.raises(PlanError):
-        from_tables({"preset": "small"})
+        TRAINER.from_tables({"preset": "small"})
     for key, value in (("ddp.bucket_cap_mb", -1), ("ddp.bucket_cap_mb", []), ("ddp.bucket_cap_mb", True), ("steps", 0),
                        ("data.micro_batch", 0), ("precision", "int3"), ("model.skip", "perhaps"), ("model.heads", 3)):  # fmt: skip
         with pytest.raises(PlanError):
-            override(config, key, value)
+            TRAINER.override(config, {key: value})
 
 
 def gradients_of(batches=1, **parts):
@@ -266,4 +260,4 @@ def test_what_cannot_be_computed_or_launched_is_refused() -> None:
         ("model", 3),
     ):
         with pytest.raises(PlanError):
-            override(preset("tiny"), key, value)
+            TRAINER.override(TRAINER.preset("tiny"), {key: value})

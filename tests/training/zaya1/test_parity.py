@@ -141,11 +141,11 @@ def test_the_whole_8b_model_counts_the_same() -> None:
     from transformers import ZayaConfig, ZayaForCausalLM
 
     from mi300bench_training.zaya1 import shapes
-    from mi300bench_training.zaya1.config import preset
+    from mi300bench_training.zaya1.spec import TRAINER
 
     with torch.device("meta"):
         theirs = ZayaForCausalLM(ZayaConfig())
     assert (
         sum(p.numel() for p in theirs.parameters())
-        == shapes.describe(preset("zaya1-8b")).total_elements
+        == shapes.describe(TRAINER.preset("zaya1-8b")).total_elements
     )

@@ -93,11 +93,11 @@ def test_two_ranks_under_torchrun_take_the_same_steps_as_one_with_their_batch(
     from mi300bench.schema import config as tuned_config
     from tests.schema.test_config import tuned
 
-    from mi300bench_training.zaya1.config import override, preset, to_tables
+    from mi300bench_training.zaya1.spec import TRAINER
 
-    whole = override(override(preset("tiny"), "data.micro_batch", 8), "steps", 4)
+    whole = TRAINER.override(TRAINER.override(TRAINER.preset("tiny"), {"data.micro_batch": 8}), {"steps": 4})
     (tmp_path / "whole.toml").write_text(
-        tomli_w.dumps(tuned_config.to_document(tuned()) | {"config": to_tables(whole)})
+        tomli_w.dumps(tuned_config.to_document(tuned()) | {"config": TRAINER.to_tables(whole)})
     )
     one = train(tmp_path, text_file, "--config", "whole.toml", "--ranks", "1")
     assert two["series"]["loss"] == pytest.approx(one["series"]["loss"], rel=1e-4)
@@ -126,10 +126,10 @@ def test_a_tuned_config_is_the_whole_config(tmp_path: Path, text_file: Path) -> 
     from mi300bench.schema import config as tuned_config
     from tests.schema.test_config import tuned
 
-    from mi300bench_training.zaya1.config import override, preset, to_tables
+    from mi300bench_training.zaya1.spec import TRAINER
 
-    made = override(override(preset("tiny"), "steps", 3), "ddp.bucket_cap_mb", [0.1, 1.0])
-    document = tuned_config.to_document(tuned()) | {"config": to_tables(made)}
+    made = TRAINER.override(TRAINER.override(TRAINER.preset("tiny"), {"steps": 3}), {"ddp.bucket_cap_mb": [0.1, 1.0]})
+    document = tuned_config.to_document(tuned()) | {"config": TRAINER.to_tables(made)}
     (tmp_path / "tuned.toml").write_text(tomli_w.dumps(document))
     record = train(tmp_path, text_file, "--config", "tuned.toml", "--ranks", "2")
     assert (
@@ -166,10 +166,10 @@ def test_one_batch_can_be_learned_by_heart() -> None:
     import torch
 
     from mi300bench_training.zaya1 import model, step
-    from mi300bench_training.zaya1.config import override, preset
+    from mi300bench_training.zaya1.spec import TRAINER
 
     torch.manual_seed(0)
-    config = override(override(preset("tiny"), "steps", 120), "optimizer.lr", 3e-3)
+    config = TRAINER.override(TRAINER.override(TRAINER.preset("tiny"), {"steps": 120}), {"optimizer.lr": 3e-3})
     built = model.build(config, device="cpu")
     stepper = step.stepper(config, built, communicate=False)
     tokens = torch.randint(0, 256, (2, 17))
@@ -183,9 +183,9 @@ def test_balancing_evens_a_skewed_load() -> None:
     import torch
 
     from mi300bench_training.zaya1 import model, step
-    from mi300bench_training.zaya1.config import preset
+    from mi300bench_training.zaya1.spec import TRAINER
 
-    config = preset("tiny")
+    config = TRAINER.preset("tiny")
     built = model.build(config, device="cpu")
     balancer = step.Balancer(built, 1e-3, over_ranks=False)
     balancer.biases[:, 0] += 0.05

@@ -1,12 +1,12 @@
-"""Everything that determines a run, as a frozen tree; the presets; reading and writing it as tables."""
+"""Everything that determines a run, as a frozen tree; and the presets."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mi300bench.errors import PlanError
+from mi300bench.schema import config_tree
 
-from mi300bench_training import tables
 from mi300bench_training.adamw import AdamWConfig
 
 PRECISIONS = ("float32", "bfloat16")
@@ -35,7 +35,7 @@ class ModelConfig:
     rope_original_length: int = 8192
 
     def __post_init__(self) -> None:
-        tables.require_at_least(
+        config_tree.require_at_least(
             self,
             1,
             "vocab",
@@ -218,7 +218,7 @@ class TrainConfig:
             raise PlanError(
                 f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}"
             )
-        tables.require_seed(self.seed)
+        config_tree.require_seed(self.seed)
         if self.steps < 1:
             raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
         groups = self.mesh.dp * self.mesh.fsdp
@@ -267,54 +267,3 @@ PRESETS = {
         data=DataConfig(seq_len=64, batch=16),
     ),
 }  # fmt: skip
-
-
-def preset(name: str) -> TrainConfig:
-    """Return a preset by name; an unknown name lists the known."""
-    if name not in PRESETS:
-        raise PlanError(
-            f"there is no preset {name!r} of lora405b", hint=f"one of {', '.join(PRESETS)}"
-        )
-    return PRESETS[name]
-
-
-def to_tables(config: TrainConfig) -> dict[str, Any]:
-    """Return the config as nested plain tables, complete."""
-    tables_of = asdict(config)
-    tables_of["lora"]["targets"] = list(config.lora.targets)
-    return tables_of
-
-
-def from_tables(plain: Mapping[str, Any]) -> TrainConfig:
-    """Return the config of complete tables; `PlanError` names what is missing or unknown."""
-    config: TrainConfig = tables.build(TrainConfig, PARTS, plain)
-    return config
-
-
-def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
-    """Return `config` with all `values` by dotted key set at once: parts are checked only as they will be."""
-    changed: TrainConfig = tables.override_all("lora405b", config, PARTS, values)
-    return changed
-
-
-def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
-    """Return `config` with the key ``part.name`` (or ``name``) set to `value`."""
-    return override_all(config, {dotted: value})
-
-
-def point_params(config: TrainConfig, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a point that trains `config`, a preset with `changed` keys: plain values by dotted key."""
-    always = {
-        "data.seq_len": config.data.seq_len,
-        "data.batch": config.data.batch,
-        "precision": config.precision,
-    }
-    return {"preset": config.preset, **always, **changed}
-
-
-def from_params(params: Mapping[str, Any]) -> TrainConfig:
-    """Return the config that a point's parameters describe: a preset, and dotted keys set in it."""
-    return override_all(
-        preset(str(params["preset"])),
-        {name: value for name, value in params.items() if name != "preset"},
-    )

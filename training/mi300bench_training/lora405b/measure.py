@@ -5,46 +5,42 @@ params: preset, and any key of the trainer's config in dotted form (`mesh.fsdp`,
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import final
 
 import jax
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Series, Work
 
 from mi300bench_training.lora405b import data, shapes, sharding, step, weights
-from mi300bench_training.lora405b.config import from_params
 from mi300bench_training.lora405b.data import Cursor
-from mi300bench_training.lora405b.train import live_bytes, place, start_state
+from mi300bench_training.lora405b.readings import live_bytes
+from mi300bench_training.lora405b.spec import TRAINER
+from mi300bench_training.lora405b.train import start_state
 
 
 @final
-class Step(AbstractProbe):
+class LoraStep(AbstractProbe):
     """One whole step: forward, backward, update of the adapters. The next batch is placed outside of it."""
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
-        self.config = from_params(params)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
+        self.config = TRAINER.from_params(params)
 
     def prepare(self) -> None:
         config = self.config
         mesh = sharding.make_mesh(config.mesh, jax.devices()[: config.mesh.devices])
-        corpus = data.load(config.data, vocab=config.model.vocab)
-        self.frozen = (
-            weights.load(Path(config.weights), config, mesh)
-            if config.weights
-            else weights.random_weights(config, mesh)
-        )
+        packed = data.load(config.data, vocab=config.model.vocab)
+        self.frozen = weights.load_or_draw(config, mesh)
         state = start_state(config)
         self.state = jax.device_put(state, sharding.shardings(mesh, state))
-        rows, _ = Cursor().take(corpus.train, config.data.batch, config.seed)
-        self.batch = place(mesh, rows)
+        rows, _ = Cursor().take(packed.train, config.data.batch, config.seed)
+        self.batch = sharding.place_rows(mesh, rows)
         self.run = step.jitted(config, mesh)
 
     def call(self) -> None:
-        self.state, told = self.run(self.frozen, self.state, self.batch)
-        self.loss = told["loss"]
-        self.seat.device.pending = (self.loss, self.state)
+        self.state, answer = self.run(self.frozen, self.state, self.batch)
+        self.loss = answer["loss"]
+        self.context.device.pending = (self.loss, self.state)
 
     def work(self) -> Work:
         tokens = self.config.data.batch * self.config.data.seq_len

@@ -27,7 +27,7 @@ PARTITIONED = "after_spmd-partitioning"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class CompiledFigures:
     """One compiled step, per device. Bytes; `received` by kind of collective, `among` by size of group; seconds of compiling;
     `tensors` are path, shape, spec and shape on a device."""
 
@@ -51,7 +51,7 @@ class Planned:
         return self.arguments + self.output - self.alias + self.temp
 
 
-def compile_step(config: Any, folder: Path) -> Planned:
+def compile_step(config: Any, folder: Path) -> CompiledFigures:
     """Return the step of `config` compiled for its mesh of virtual devices; nothing is allocated."""
     import jax
     import jax.numpy as jnp
@@ -99,7 +99,7 @@ def compile_step(config: Any, folder: Path) -> Planned:
             )
         )
 
-    return Planned(
+    return CompiledFigures(
         weights=on_a_device(weights),
         adapters=on_a_device(state["adapters"]),
         optimizer=on_a_device(state["optimizer"]),
@@ -127,9 +127,9 @@ def main() -> int:
     """Read configs from stdin, print a JSON line for each: what was planned, or why not."""
     from mi300bench.errors import Mi300benchError
 
-    from mi300bench_training.lora405b.config import from_tables
+    from mi300bench_training.lora405b.spec import TRAINER
 
-    configs = [from_tables(tables) for tables in json.load(sys.stdin)]
+    configs = [TRAINER.from_tables(tables) for tables in json.load(sys.stdin)]
     devices = configs[0].mesh.devices
     with tempfile.TemporaryDirectory() as name:
         given = " ".join(flag.format(devices=devices, folder=name) for flag in FLAGS)

@@ -9,7 +9,7 @@ mp    activations are all-reduced after attention and after the feed-forward par
 dp    and fsdp: the adapters' gradients are all-reduced once, of A and B what mp leaves of them
 """
 
-from mi300bench.schema.model import Gemm, ModelDescription, Parameter
+from mi300bench.schema.model import Gemm, MeshTraffic, ModelDescription, Parameter
 
 from mi300bench_training.lora405b.config import LoraConfig, ModelConfig, TrainConfig
 
@@ -94,6 +94,8 @@ def describe(config: TrainConfig) -> ModelDescription:
         parameters=adapters(model, config.lora),
         active_elements=count(parameters(model)),
         embedding_elements=model.vocab * model.hidden,
+        width=model.hidden,
+        flop_per_token=flop_per_token(config),
         gemms=gemms(model, config.data.batch * config.data.seq_len // config.data.accumulate),
     )
 
@@ -154,6 +156,25 @@ def flop_per_token(config: TrainConfig) -> float:
     return 4.0 * matmul_elements(model) + 6.0 * count(adapters(model, config.lora)) + attention
 
 
+def traffic(config: TrainConfig, element_bytes: int) -> MeshTraffic:
+    """Return what a step on the config's mesh exchanges."""
+    model, data = config.model, config.data
+    return MeshTraffic(
+        layers=model.layers,
+        weight_bytes=float(element_bytes * sum(a * b for a, b in linears(model).values())),
+        token_bytes=float(element_bytes * model.hidden),
+        tokens=data.batch * data.seq_len,
+        all_reduces=all_reduces(config),
+        parts=data.accumulate,
+        gradient_bytes=gradient_message_bytes(config, element_bytes),
+    )
+
+
+def all_reduces(config: TrainConfig) -> int:
+    """Return how often mp reduces a layer's activations in a step."""
+    return 5 if config.compute.remat == "full" else 4
+
+
 def gathered_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     """Return what a device receives of weights in a step: two passes a part, (fsdp - 1) / fsdp of what mp leaves it."""
     mesh = config.mesh
@@ -173,7 +194,7 @@ def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     mesh, model = config.mesh, config.model
     tokens = config.data.batch * config.data.seq_len / (mesh.dp * mesh.fsdp)
     each = 2 * (mesh.mp - 1) / mesh.mp * tokens * model.hidden * element_bytes
-    return (5 if config.compute.remat == "full" else 4) * model.layers * each
+    return all_reduces(config) * model.layers * each
 
 
 def gradient_message_bytes(config: TrainConfig, element_bytes: int = 2) -> float:

@@ -1,12 +1,12 @@
-"""Everything that determines a run, as a frozen tree; the presets; reading and writing it as tables."""
+"""Everything that determines a run, as a frozen tree; and the presets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from mi300bench.errors import PlanError
+from mi300bench.schema import config_tree
 
-from mi300bench_training import tables
 from mi300bench_training.adamw import AdamWConfig
 
 # The word for "what the framework does by itself" (TOML has no null).
@@ -50,7 +50,7 @@ class ModelConfig:
             "expert_width",
             "router_width",
         )
-        tables.require_at_least(self, 1, *sizes)
+        config_tree.require_at_least(self, 1, *sizes)
         if self.heads % self.kv_heads or self.kv_heads * self.head_dim % 2:
             raise PlanError(
                 f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim} do not fit together",
@@ -175,7 +175,7 @@ class TrainConfig:
             raise PlanError(
                 f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}"
             )
-        tables.require_seed(self.seed)
+        config_tree.require_seed(self.seed)
         if self.steps < 1:
             raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
 
@@ -216,56 +216,6 @@ PRESETS = {
         precision="bfloat16",
     ),
 }  # fmt: skip
-
-
-def preset(name: str) -> TrainConfig:
-    """Return a preset by name; an unknown name lists the known."""
-    if name not in PRESETS:
-        raise PlanError(
-            f"there is no preset {name!r} of zaya1", hint=f"one of {', '.join(PRESETS)}"
-        )
-    return PRESETS[name]
-
-
-def to_tables(config: TrainConfig) -> dict[str, Any]:
-    """Return the config as nested plain tables, complete."""
-    return asdict(config)
-
-
-def from_tables(plain: Mapping[str, Any]) -> TrainConfig:
-    """Return the config of complete tables; `PlanError` names what is missing or unknown."""
-    config: TrainConfig = tables.build(TrainConfig, PARTS, plain)
-    return config
-
-
-def override(config: TrainConfig, dotted: str, value: Any) -> TrainConfig:
-    """Return `config` with the key ``part.name`` (or ``name``) set to `value`."""
-    return override_all(config, {dotted: value})
-
-
-def override_all(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
-    """Return `config` with all `values` by dotted key set at once: parts are checked only as they will be."""
-    changed: TrainConfig = tables.override_all("zaya1", config, PARTS, values)
-    return changed
-
-
-def point_params(config: TrainConfig, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a point that trains `config`, a preset with `changed` keys: plain values by dotted key."""
-    always = {"data.seq_len": config.data.seq_len, "data.micro_batch": config.data.micro_batch}
-    written = {
-        name: to_text(value) if name == BUCKET_KEY else value for name, value in changed.items()
-    }
-    return {"preset": config.preset, **always, **written}
-
-
-def from_params(params: Mapping[str, Any]) -> TrainConfig:
-    """Return the config that a point's parameters describe: a preset, and dotted keys set in it."""
-    keys = {
-        name: from_text(str(value)) if name == BUCKET_KEY else value
-        for name, value in params.items()
-        if name != "preset"
-    }
-    return override_all(preset(str(params["preset"])), keys)
 
 
 def to_text(caps: str | float | Sequence[float]) -> str:

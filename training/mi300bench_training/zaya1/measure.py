@@ -12,11 +12,11 @@ from typing import Any, final
 
 import torch
 import torch.distributed as dist
-from mi300bench.schema.probe import AbstractProbe, Seat
+from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Series, Work
 
 from mi300bench_training.zaya1 import data, model, shapes, step
-from mi300bench_training.zaya1.config import from_params
+from mi300bench_training.zaya1.spec import TRAINER
 
 PHASES = ("forward_s", "backward_s", "update_s")
 # Memory settles in the second step, when optimizer state and DDP's rebuilt buckets are there.
@@ -35,9 +35,9 @@ class AbstractTraining(AbstractProbe):
 
     communicates = False
 
-    def __init__(self, params: Mapping[str, Scalar], seat: Seat) -> None:
-        super().__init__(params, seat)
-        self.config = from_params(params)
+    def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
+        super().__init__(params, context)
+        self.config = TRAINER.from_params(params)
         self.steps = 0
         self.loss = torch.tensor(float("nan"))
         self._phases: list[tuple[Any, ...]] = []
@@ -48,25 +48,25 @@ class AbstractTraining(AbstractProbe):
 
     def build(self) -> None:
         """Make model, optimizer and, where ranks communicate, DDP."""
-        built = model.build(self.config, device=self.seat.device.torch_name)
+        built = model.build(self.config, device=self.context.device.torch_name)
         self.stepper = step.stepper(
-            self.config, built, communicate=self.communicates and self.seat.ranks > 1
+            self.config, built, communicate=self.communicates and self.context.ranks > 1
         )
 
     def batches(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the micro-batches of this rank for the next step, on the device."""
-        seat = self.seat
+        context = self.context
         return data.micro_batches(
             self.corpus,
             self.config,
             step=self.steps,
-            rank=seat.rank,
-            ranks=seat.ranks,
-            device=seat.device.torch_name,
+            rank=context.rank,
+            ranks=context.ranks,
+            device=context.device.torch_name,
         )
 
     def call(self) -> None:
-        mark = self.seat.device.mark
+        mark = self.context.device.mark
         marks = []
         for micro, (inputs, targets) in enumerate(self.batches()):
             with self.stepper.quiet(micro):
@@ -91,7 +91,7 @@ class AbstractTraining(AbstractProbe):
 
     def phases(self, samples: int) -> dict[str, tuple[float, ...]]:
         """Return the seconds of each phase of the last `samples` steps on this rank, summed over micro-batches."""
-        between = self.seat.device.between
+        between = self.context.device.between
         rows = []
         for marks in self._phases[-samples:]:
             spans = [between(a, b) for a, b in itertools.pairwise(marks)]
@@ -109,15 +109,15 @@ class AbstractTraining(AbstractProbe):
 
     def largest_of_ranks(self, values: tuple[float, ...]) -> tuple[float, ...]:
         """Return, per position, the largest value of all ranks."""
-        if self.seat.ranks == 1:
+        if self.context.ranks == 1:
             return values
-        together = torch.tensor(values, dtype=torch.float64, device=self.seat.device.torch_name)
+        together = torch.tensor(values, dtype=torch.float64, device=self.context.device.torch_name)
         dist.all_reduce(together, op=dist.ReduceOp.MAX)
         return tuple(float(value) for value in together)
 
 
 @final
-class Step(AbstractTraining):
+class ZayaStep(AbstractTraining):
     """One whole step: forward, backward with its reductions, update."""
 
     communicates = True
@@ -132,7 +132,7 @@ class Step(AbstractTraining):
 
     def bucket_bytes(self) -> tuple[int, ...]:
         """Return the sizes of the buckets that DDP really uses since its second step."""
-        if self.seat.ranks == 1:
+        if self.context.ranks == 1:
             return ()
         logged = self.stepper.trained._get_ddp_logging_data()
         return tuple(int(size) for size in logged["rebuilt_bucket_sizes"].split(","))
@@ -144,7 +144,7 @@ class Backward(AbstractTraining):
 
     def build(self) -> None:
         super().build()
-        if self.seat.ranks > 1:
+        if self.context.ranks > 1:
             # DDP with all that it does beside communicating: copying gradients into buckets costs compute time too.
             wrapped = step.wrap(self.stepper.model, self.config.ddp)
             wrapped.register_comm_hook(None, keep_local)
@@ -158,14 +158,14 @@ class Backward(AbstractTraining):
             parameter.register_post_accumulate_grad_hook(lambda _, i=index: self._note(i))
 
     def _note(self, index: int) -> None:
-        self._ready[-1].append((index, self.seat.device.mark()))
+        self._ready[-1].append((index, self.context.device.mark()))
 
     def call(self) -> None:
         self._ready.append([])
         super().call()
 
     def series(self, samples: int) -> Series:
-        between = self.seat.device.between
+        between = self.context.device.between
         order = [index for index, _ in self._ready[-1][-len(self.names) :]]
         readings: list[float] = []
         for ready, phase in zip(self._ready[-samples:], self._phases[-samples:], strict=True):
@@ -196,11 +196,11 @@ class Memory(AbstractTraining):
             for _ in range(MEMORY_STEPS):
                 self.call()
 
-        self.held = self.seat.device.held_memory(run)
+        self.held = self.context.device.held_memory(run)
         # What the first run leaves must be gone before the allocator is watched: freed later, it would count against the second.
         del self.stepper, self.loss
         gc.collect()
-        self.peak_bytes = self.seat.device.peak_memory(run)
+        self.peak_bytes = self.context.device.peak_memory(run)
 
     def series(self, samples: int) -> Series:
         """Return bytes: what tensors hold at their peak, what the process held before, and its own peak; of the worst rank."""

@@ -1,8 +1,12 @@
 """ZAYA1 as numbers: parameters, active parameters, matrix products. Standard library only; allocates nothing."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from mi300bench.schema.model import Gemm, ModelDescription, Parameter
 
-from mi300bench_training.zaya1.config import PRESETS, ModelConfig, TrainConfig, override_all
+from mi300bench_training.zaya1.config import PRESETS, ModelConfig, TrainConfig
 
 
 def _attention(model: ModelConfig, at: str) -> list[Parameter]:
@@ -104,6 +108,8 @@ def describe(config: TrainConfig) -> ModelDescription:
         parameters=tensors,
         active_elements=total - embedding - model.blocks * (model.experts - 1) * expert,
         embedding_elements=embedding,
+        width=model.hidden,
+        flop_per_token=_flop_per_token(config, total - embedding - model.blocks * (model.experts - 1) * expert),
         gemms=gemms(model, config.data.seq_len * config.data.micro_batch),
     )
 
@@ -118,9 +124,14 @@ def needed_vocab(config: TrainConfig) -> int:
 
 
 def flop_per_token(config: TrainConfig) -> float:
-    """Return the useful FLOP of one training step per token: six per active weight and head, plus causal attention."""
+    """Return the useful FLOP of one training step per token."""
+    return describe(config).flop_per_token
+
+
+def _flop_per_token(config: TrainConfig, active_elements: int) -> float:
+    """Return six FLOP for each active weight and each weight of the head, plus causal attention."""
     model = config.model
-    weights = describe(config).active_elements + needed_vocab(config) * model.hidden
+    weights = active_elements + needed_vocab(config) * model.hidden
     attention = 6 * model.blocks * config.data.seq_len * model.heads * model.head_dim
     return 6.0 * weights + attention
 
@@ -167,7 +178,7 @@ def variants(config: TrainConfig, tolerance: float) -> tuple[dict[str, int], ...
                         for k, v in keys.items()
                         if v != getattr(model, k.removeprefix("model."))
                     }
-                    found_here = describe(override_all(config, keys))
+                    found_here = describe(_with_shape(config, keys))
                     active, total = (
                         found_here.active_elements,
                         found_here.total_elements - found_here.embedding_elements,
@@ -191,7 +202,13 @@ def _expert_widths(
         "model.head_dim": head_dim,
         "model.expert_width": EXPERT_STEP,
     }
-    least = describe(override_all(config, keys)).active_elements
+    least = describe(_with_shape(config, keys)).active_elements
     exact = EXPERT_STEP + (budget - least) / (3 * width * config.model.blocks)
     below = int(exact // EXPERT_STEP) * EXPERT_STEP
     return {size for size in (config.model.expert_width, below, below + EXPERT_STEP) if size > 0}
+
+
+def _with_shape(config: TrainConfig, keys: Mapping[str, int]) -> TrainConfig:
+    """Return `config` with other sizes of the model, by dotted key."""
+    sizes: dict[str, Any] = {key.removeprefix("model."): size for key, size in keys.items()}
+    return replace(config, model=replace(config.model, **sizes))

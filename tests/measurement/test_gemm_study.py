@@ -3,7 +3,7 @@
 import pytest
 from mi300bench.errors import PlanError
 from mi300bench.measurement import gemm_study
-from mi300bench.measurement.local_topology import world
+from mi300bench.measurement.local_topology import local_topology
 from mi300bench.measurement.settings import Settings
 from mi300bench.store.reader import read_runs
 from mi300bench.trainers import registry
@@ -14,7 +14,7 @@ AXES = ((16, 32, 64, 128),) * 3
 def study(tmp_path, axes=AXES, budget_s: float = 6.0):
     gemms = registry.describe("zaya1", registry.preset_config("zaya1", "tiny")).gemms
     return gemm_study.study(
-        axes, world("cpu", 1), Settings(store=tmp_path), dtype="float32", layouts=("nt", "nn", "tn"), cache="cold",
+        axes, local_topology("cpu", 1), Settings(store=tmp_path), dtype="float32", layouts=("nt", "nn", "tn"), cache="cold",
         inputs="normal", budget_s=budget_s, workload=gemms,
     )  # fmt: skip
 

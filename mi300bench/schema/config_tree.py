@@ -5,7 +5,7 @@ Values come from people and files: each is held against its field's type before 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -28,6 +28,18 @@ def require_seed(seed: int) -> None:
     """Raise where `seed` is none to every generator of random numbers that is used."""
     if not 0 <= seed < 2**31:
         raise PlanError(f"seed={seed} seeds nothing", hint="a seed from 0 to 2147483647")
+
+
+def to_tables(config: Any) -> dict[str, Any]:
+    """Return a config as nested plain tables, with lists where it has tuples, as TOML reads them."""
+    tables: dict[str, Any] = _plain(asdict(config))
+    return tables
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def build(kind: type[Any], parts: Mapping[str, type[Any]], tables: Mapping[str, Any]) -> Any:
@@ -62,7 +74,7 @@ def _build(kind: type[Any], table: Any, where: str) -> Any:
         ) from cause
 
 
-def override_all(
+def override(
     trainer: str, config: Any, parts: Mapping[str, type[Any]], values: Mapping[str, Any]
 ) -> Any:
     """Return `config` with all `values` by dotted key set at once: parts are checked only as they will be."""

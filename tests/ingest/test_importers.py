@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from mi300bench.errors import PlanError, RecordError
 from mi300bench.fit.link import fit_link
 from mi300bench.ingest.formats import FORMATS, read
-from mi300bench.ingest.reading import Reading, cells, date_of, number
+from mi300bench.ingest.reading import LogReading, cells, date_of, number
 from mi300bench.ingest.store_files import import_files, kind_of, read_file, record_of
 from mi300bench.lint.judge import judge, worst
 from mi300bench.lint.sources import claims_of
 from mi300bench.measurement.settings import Settings
-from mi300bench.schema.finding import Verdict
+from mi300bench.schema.finding import LintVerdict
 from mi300bench.schema.record import Origin, Outcome
 from mi300bench.store.reader import read_records
 from mi300bench.store.select import by_point
@@ -32,7 +32,7 @@ FORMAT_OF = {
 }  # fmt: skip
 
 
-def sample(name: str) -> Reading:
+def sample(name: str) -> LogReading:
     return read_file(SAMPLES / name, kind="auto")
 
 
@@ -207,7 +207,7 @@ def test_what_is_imported_keeps_its_origin_feeds_a_fit_and_is_linted(tmp_path: P
         r.id for r in done[0].records
     }
     findings = judge(claims_of(records))
-    assert worst(findings) is Verdict.SOUND and {"size over time is bandwidth"} <= {
+    assert worst(findings) is LintVerdict.SOUND and {"size over time is bandwidth"} <= {
         f.rule for f in findings
     }
     # The same file again adds nothing.
@@ -224,12 +224,12 @@ def test_the_linter_finds_nothing_wrong_with_any_sample(tmp_path: Path, name: st
         [SAMPLES / name], Settings(store=tmp_path, node="n"), kind="auto", device="", is_check=False
     )
     findings = judge(claims_of(read_records(tmp_path)))
-    assert not [f for f in findings if f.verdict is Verdict.WRONG]
+    assert not [f for f in findings if f.verdict is LintVerdict.WRONG]
     if name != "pytest_benchmark.json":  # which states times alone
-        assert [f for f in findings if f.verdict is Verdict.SOUND]
+        assert [f for f in findings if f.verdict is LintVerdict.SOUND]
 
 
-def scaled(reading: Reading, factor: float) -> Reading:
+def scaled(reading: LogReading, factor: float) -> LogReading:
     """The same rows with every stated bandwidth and rate off by a factor."""
     reading.rows = [
         replace(
@@ -262,7 +262,7 @@ def test_the_linter_finds_figures_that_a_tool_would_print_in_another_unit(
         )
         for place, row in enumerate(reading.rows)
     ]
-    judged = {f.claim for f in judge(claims_of(records)) if f.verdict is Verdict.WRONG}
+    judged = {f.claim for f in judge(claims_of(records)) if f.verdict is LintVerdict.WRONG}
     good = [record for record in records if record.outcome is Outcome.OK]
     assert len(judged) == len(good) > 0
 

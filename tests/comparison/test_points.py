@@ -12,7 +12,7 @@ from mi300bench.comparison.medians import Medians, Side
 from mi300bench.comparison.noise import shared
 from mi300bench.comparison.outliers import odd_ones, standings
 from mi300bench.comparison.points import compare
-from mi300bench.comparison.probe_shift import moved
+from mi300bench.comparison.probe_shift import probe_shifts
 from mi300bench.stats import Verdict
 
 CHANGED = (Verdict.SLOWER, Verdict.FASTER)
@@ -124,7 +124,7 @@ def wholes(make: Callable[[Draw], tuple[Side, Side]], trials: int = 100) -> floa
     """Return in how many comparisons a probe as a whole was called changed."""
     return (
         sum(
-            any(row.verdict in CHANGED for row in moved(*make(np.random.default_rng(seed))))
+            any(row.verdict in CHANGED for row in probe_shifts(*make(np.random.default_rng(seed))))
             for seed in range(trials)
         )
         / trials
@@ -151,8 +151,8 @@ def test_a_probe_is_not_called_changed_for_what_moves_all_of_its_points_in_every
         side(np.random.default_rng(2), 40, processes=1, slow={**slow, 7: 2.0}),
     )
     assert (
-        moved(*one)[0].verdict is Verdict.CANNOT_TELL
-        and "nothing tells" in moved(*one)[0].ratio.as_ratio
+        probe_shifts(*one)[0].verdict is Verdict.CANNOT_TELL
+        and "nothing tells" in probe_shifts(*one)[0].ratio.as_ratio
     )
     assert [row.key for row in compare(*one) if row.verdict in CHANGED] == ["p7"]
 
@@ -205,7 +205,7 @@ def test_a_machine_that_moved_whole_is_seen_as_such() -> None:
         )
         > 190
     )
-    (whole,) = moved(side(draw, 200), side(draw, 200, slow=slow))
+    (whole,) = probe_shifts(side(draw, 200), side(draw, 200, slow=slow))
     assert whole.verdict is Verdict.SLOWER and whole.ratio.mid == pytest.approx(1.10, abs=0.01)
 
 
@@ -217,14 +217,14 @@ def test_changes_of_many_sizes_are_told_of_the_whole_and_with_a_history_of_each_
     draw = np.random.default_rng(2)
     before, after = side(draw, 40, noise=0.005), side(draw, 40, noise=0.005, slow=GRADED)
     assert not [row for row in compare(before, after) if row.verdict in CHANGED]
-    (whole,) = moved(before, after)
+    (whole,) = probe_shifts(before, after)
     assert whole.verdict is Verdict.SLOWER and whole.ratio.mid == pytest.approx(1.10, abs=0.02)
-    (half,) = moved(before, side(draw, 40, noise=0.005, slow=dict.fromkeys(range(20), 1.3)))
+    (half,) = probe_shifts(before, side(draw, 40, noise=0.005, slow=dict.fromkeys(range(20), 1.3)))
     assert half.verdict is Verdict.SLOWER
     known = side(draw, 40, noise=0.005, earlier=3)
     assert sum(row.verdict is Verdict.SLOWER for row in compare(known, after)) >= 30
     quiet = [
-        moved(side(d, 40, drift=0.02), side(d, 40, drift=0.02))[0].verdict
+        probe_shifts(side(d, 40, drift=0.02), side(d, 40, drift=0.02))[0].verdict
         for d in map(np.random.default_rng, range(100))
     ]
     assert sum(verdict in CHANGED for verdict in quiet) <= 3

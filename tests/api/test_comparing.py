@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mi300bench.comparison.read_sides import chosen
+from mi300bench.comparison.read_sides import records_of_side
 from mi300bench.comparison.sides import dated_changes, side_of, slow_parts, split
 from mi300bench.errors import PlanError
 from mi300bench.schema.plan import Point

@@ -1,0 +1,299 @@
+"""What LoRA on Llama 3.1 declares to the library: its config, its model as numbers, and its knobs.
+
+mesh             dp, fsdp and mp: what gathers weights and what reduces activations
+remat            what is kept for the backward pass: bytes against computing again
+unroll           layers a step of the scan
+attention_block  queries at once
+loss_chunk       tokens whose logits exist at once
+precision        of the frozen weights and the activations
+batch            parts of the batch, one after the other: weights are gathered for each of them
+shapes           a longer sequence and fewer of them, or the other way round, at the same tokens a step
+
+A new knob: its key in `config.py`, what it does in the trainer's code, and a `KnobSpec` here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mi300bench.schema.model import Gemm, MeshTraffic
+from mi300bench.schema.probe import ProbeEntry
+from mi300bench.schema.run_settings import (
+    Adapters,
+    Batch,
+    JaxClient,
+    Mesh,
+    ModelSetting,
+    Optimizer,
+    Recompute,
+    RunSettings,
+)
+from mi300bench.schema.trainer import (
+    Effect,
+    Keys,
+    KnobKind,
+    KnobRequest,
+    KnobSpec,
+    Launch,
+    TrainerSpec,
+)
+from mi300bench.units import ELEMENT_BYTES
+
+from mi300bench_training.lora405b import shapes
+from mi300bench_training.lora405b.config import PARTS, PRESETS, TrainConfig
+
+DP, FSDP, MP = "mesh.dp", "mesh.fsdp", "mesh.mp"
+REMAT, UNROLL = "compute.remat", "compute.unroll"
+ATTENTION_BLOCK, LOSS_CHUNK = "compute.attention_block", "compute.loss_chunk"
+BATCH, SEQ_LEN, ACCUMULATE, PRECISION = "data.batch", "data.seq_len", "data.accumulate", "precision"
+REMATS = ("dots", "none", "full")  # of equally fast ones the one that keeps less is first
+UNROLLS, BLOCKS, PARTS_OF_BATCH = (2, 4), (64, 128, 256, 512, 1024), (2, 4)
+CHUNK_SHARES, SMALLEST_CHUNK, LENGTH_FACTORS = (2, 4), 64, (2, 4)
+# FLOP of a step over those without computing anything again: forward and input gradients are two
+# equal parts.
+RECOMPUTE_FACTOR = {"none": 1.0, "dots": 1.0, "full": 1.5}
+RECOMPUTED = {
+    "none": Recompute.NOTHING,
+    "dots": Recompute.ALL_BUT_PRODUCTS,
+    "full": Recompute.LAYERS,
+}
+
+
+def _remats(request: KnobRequest) -> Sequence[Keys]:
+    return [{REMAT: name} for name in REMATS if name != request.config.compute.remat]
+
+
+def _unrolls(request: KnobRequest) -> Sequence[Keys]:
+    chosen, layers = request.config.compute.unroll, request.config.model.layers
+    return [{UNROLL: n} for n in UNROLLS if n != chosen and layers % n == 0]
+
+
+def _attention_blocks(request: KnobRequest) -> Sequence[Keys]:
+    chosen, length = request.config.compute.attention_block, request.config.data.seq_len
+    return [{ATTENTION_BLOCK: n} for n in BLOCKS if n != chosen and n <= length]
+
+
+def _loss_chunks(request: KnobRequest) -> Sequence[Keys]:
+    data = request.config.data
+    tokens = data.batch * data.seq_len // request.ranks
+    sizes = {tokens // share for share in CHUNK_SHARES if tokens // share >= SMALLEST_CHUNK}
+    chosen = request.config.compute.loss_chunk
+    return [{LOSS_CHUNK: n} for n in sorted(sizes) if n != chosen]
+
+
+def _precisions(request: KnobRequest) -> Sequence[Keys]:
+    return [{PRECISION: name} for name in request.precisions if name != request.config.precision]
+
+
+def _parts_of_batch(request: KnobRequest) -> Sequence[Keys]:
+    data = request.config.data
+    counts = [n for n in PARTS_OF_BATCH if data.batch % (n * data.accumulate) == 0]
+    return [{ACCUMULATE: n} for n in counts] if request.is_short_of_memory else []
+
+
+def _lengths(request: KnobRequest) -> Sequence[Keys]:
+    data, longest = request.config.data, request.config.model.rope_original_length
+    options: list[Keys] = []
+    for factor in LENGTH_FACTORS:
+        if data.batch % factor == 0 and data.seq_len * factor <= longest:
+            options.append({SEQ_LEN: data.seq_len * factor, BATCH: data.batch // factor})
+        if data.seq_len % factor == 0 and data.seq_len // factor >= SMALLEST_CHUNK:
+            options.append({SEQ_LEN: data.seq_len // factor, BATCH: data.batch * factor})
+    return options
+
+
+TIME_AND_MEMORY = frozenset({Effect.TIME, Effect.MEMORY})
+KNOBS = (
+    KnobSpec(
+        name="mesh",
+        kind=KnobKind.MESH,
+        keys=(DP, FSDP, MP),
+        affects=TIME_AND_MEMORY,
+        saves_memory=True,
+    ),
+    KnobSpec(
+        name="remat",
+        kind=KnobKind.RUN,
+        keys=(REMAT,),
+        affects=TIME_AND_MEMORY,
+        options=_remats,
+        saves_memory=True,
+        flop_factor=lambda old, new: RECOMPUTE_FACTOR[new] / RECOMPUTE_FACTOR[old],
+        computes_least="none",
+    ),
+    KnobSpec(
+        name="unroll",
+        kind=KnobKind.RUN,
+        keys=(UNROLL,),
+        affects=TIME_AND_MEMORY,
+        options=_unrolls,
+    ),
+    KnobSpec(
+        name="attention_block",
+        kind=KnobKind.RUN,
+        keys=(ATTENTION_BLOCK,),
+        affects=TIME_AND_MEMORY,
+        options=_attention_blocks,
+    ),
+    KnobSpec(
+        name="loss_chunk",
+        kind=KnobKind.RUN,
+        keys=(LOSS_CHUNK,),
+        affects=TIME_AND_MEMORY,
+        options=_loss_chunks,
+        flop_factor=lambda _old, _new: 1.0,
+    ),
+    KnobSpec(
+        name="precision",
+        kind=KnobKind.RUN,
+        keys=(PRECISION,),
+        affects=frozenset({Effect.TIME, Effect.MEMORY, Effect.QUALITY}),
+        options=_precisions,
+        doubt="the quality of another precision was not measured: "
+        "compare the held-out loss of both",
+    ),
+    KnobSpec(
+        name="batch",
+        kind=KnobKind.RUN,
+        keys=(ACCUMULATE,),
+        affects=TIME_AND_MEMORY,
+        options=_parts_of_batch,
+        saves_memory=True,
+        flop_factor=lambda _old, _new: 1.0,
+    ),
+    KnobSpec(
+        name="shapes",
+        kind=KnobKind.RUN,
+        keys=(SEQ_LEN, BATCH),
+        affects=frozenset({Effect.TIME, Effect.MEMORY, Effect.QUALITY}),
+        options=_lengths,
+        doubt="another length cuts documents elsewhere: compare the held-out loss of both",
+    ),
+)
+
+
+def settings(config: TrainConfig, ranks: int) -> RunSettings:
+    """Return `config` in typed groups; the mesh says how many devices there are."""
+    del ranks
+    data, compute, rule, lora = config.data, config.compute, config.optimizer, config.lora
+    mesh = Mesh(dp=config.mesh.dp, fsdp=config.mesh.fsdp, mp=config.mesh.mp)
+    own = [
+        ModelSetting(
+            key=ATTENTION_BLOCK, value=compute.attention_block, why="other frameworks have their own kernels"
+        )
+    ]
+    if compute.unroll > 1:
+        own.append(
+            ModelSetting(key=UNROLL, value=compute.unroll, why="unrolling the scan is the model's own code here")
+        )
+    if compute.loss_chunk:
+        own.append(
+            ModelSetting(key=LOSS_CHUNK, value=compute.loss_chunk, why="a loss in chunks is the model's own code here")
+        )
+    return RunSettings(
+        preset=config.preset,
+        precision=config.precision,
+        seed=config.seed,
+        steps=config.steps,
+        batch=Batch(
+            micro_batch=data.batch // data.accumulate // mesh.groups,
+            accumulate=data.accumulate,
+            global_batch=data.batch,
+            seq_len=data.seq_len,
+        ),
+        optimizer=Optimizer(
+            lr=rule.lr,
+            betas=(rule.beta1, rule.beta2),
+            weight_decay=rule.weight_decay,
+            warmup_steps=rule.warmup_steps,
+            clip=rule.clip,
+        ),
+        recompute=RECOMPUTED[compute.remat],
+        mesh=mesh,
+        adapters=Adapters(
+            rank=lora.rank,
+            alpha=lora.alpha,
+            is_rslora=lora.rslora,
+            dropout=lora.dropout,
+            targets=lora.targets,
+            weights=config.weights,
+            adapter=config.adapter,
+        ),
+        jax_client=JaxClient(
+            memory_fraction=config.launch.memory_fraction, combine_bytes=config.launch.combine_bytes
+        ),
+        model_settings=tuple(own),
+    )
+
+
+def counts(config: TrainConfig) -> Mapping[str, int]:
+    """Return the parameters by kind: what is trained is small beside what is frozen."""
+    described = shapes.describe(config)
+    return {"trained": described.total_elements, "frozen": described.active_elements}
+
+
+class Model:
+    """What the strategy asks of this model."""
+
+    def divides(self, config: Any) -> bool:
+        """Return whether the mesh divides every tensor as the sharding rules cut it."""
+        return shapes.divides(config)
+
+    def products(self, config: Any) -> tuple[Gemm, ...]:
+        """Return the forward products of one device."""
+        return shapes.mesh_gemms(config)
+
+    def held_bytes(self, config: Any) -> float:
+        """Return the bytes that a device holds at least."""
+        return shapes.held_bytes(config, ELEMENT_BYTES[config.precision])
+
+    def traffic(self, config: Any) -> MeshTraffic:
+        """Return what a step exchanges."""
+        return shapes.traffic(config, ELEMENT_BYTES[config.precision])
+
+    def closed_form_bytes(self, config: Any) -> Mapping[str, float]:
+        """Return the bytes that a device receives in a step with 2-byte elements, by kind."""
+        return {
+            "gathered": shapes.gathered_bytes(config),
+            "reduced": shapes.reduced_bytes(config),
+            "gradients": shapes.gradient_bytes(config),
+        }
+
+
+TRAINER = TrainerSpec(
+    name="lora405b",
+    framework="jax",
+    launch=Launch.JAX,
+    strategy="mesh",
+    package="mi300bench_training.lora405b",
+    summary="LoRA on Llama 3.1, up to 405B, in JAX.",
+    presets=PRESETS,
+    default_presets={"cpu": "bench", "cuda": "bench", "rocm": "bench"},
+    config_type=TrainConfig,
+    parts=PARTS,
+    options={"seq_len": SEQ_LEN, "batch": BATCH, "accumulate": ACCUMULATE},
+    point_keys=(SEQ_LEN, BATCH, PRECISION),
+    knobs=KNOBS,
+    probes={
+        "step": ProbeEntry(
+            target="mi300bench_training.lora405b.measure:LoraStep",
+            method=1,
+            needs="jax",
+            summary="One whole training step of LoRA on Llama 3.1, on a mesh of one process's devices.",
+        ),
+    },
+    describe=shapes.describe,
+    counts=counts,
+    settings=settings,
+    mesh_model=Model(),
+    planner="mi300bench_training.lora405b.plan",
+    planned_keys=(
+        BATCH,
+        SEQ_LEN,
+        ACCUMULATE,
+        REMAT,
+        ATTENTION_BLOCK,
+        LOSS_CHUNK,
+        "lora.rank",
+        PRECISION,
+    ),
+)
