@@ -23,7 +23,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading and what stands under it. `chart` is SVG; `evidence` has the ids of the records."""
+    """A heading and what is under it. `chart` is SVG; `evidence` has the ids of the records."""
 
     anchor: str
     title: str

@@ -1,4 +1,4 @@
-"""What stands above the sections: the machine, a warning, imported files, and the headline."""
+"""What is above the sections: the machine, a warning, imported files, and the headline."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from mi300bench.schema.record import Measurement, Origin
 from mi300bench_reports import as_text
 from mi300bench_reports.elements import Headline
 
-# So many machines are named.
+# The first line names at most this many machines.
 MOST_NAMED = 2
-NOTHING_TO_SET = "nothing: the defaults stay"
+NOTHING_TO_SET = "nothing; keep the defaults"
 
 
 def machines(records: Sequence[Measurement]) -> str:
     """Return the first line of the page: which machines it is about."""
     counts = Counter((record.node, record.device) for record in records)
-    names = [f"{node}: {device or 'device not told'}" for (node, device), _ in counts.most_common()]
+    names = [f"{node}: {device or 'unknown device'}" for (node, device), _ in counts.most_common()]
     rest = len(names) - MOST_NAMED
     return "; ".join(names[:MOST_NAMED]) + (f"; and {rest} more" if rest > 0 else "")
 
@@ -60,12 +60,12 @@ def _set_this(changed: dict[str, Choice]) -> str:
 
 def _predicted_headline(trainer: str, changed: dict[str, Choice]) -> Headline:
     return Headline(
-        title=f"Predicted for {trainer}, not confirmed"
+        title=f"Faster settings predicted for {trainer}, not confirmed"
         if changed
-        else f"Nothing predicted to beat {trainer}'s defaults",
+        else f"No setting is predicted to beat the defaults of {trainer}",
         set_this=_set_this(changed),
         gain="not measured",
-        certainty="No fresh runs were made: this rests on fitted curves alone.",
+        certainty="fitted curves only, no fresh runs. To confirm it: mi300bench autotune.",
     )
 
 
@@ -74,27 +74,27 @@ def _confirmed_headline(trainer: str, changed: dict[str, Choice], confirmed: Con
     bounds = f"{1 - confirmed.ratio.high:.1%} to {1 - confirmed.ratio.low:.1%}"
     pending = [key for key, choice in changed.items() if choice.basis is not ChoiceBasis.CONFIRMED]
     if confirmed.verdict is Confirmation.FASTER:
-        title = f"{trainer} gets {gain:.1%} faster"
-        gain_text = f"{gain:.1%} of a step ({bounds})"
+        title = f"{trainer}: a step takes {gain:.1%} less time"
+        gain_text = f"{gain:.1%} of the step time ({bounds})"
     elif pending:
-        title = f"Predicted for {trainer}: {', '.join(pending)}; keep the rest"
+        title = f"Predicted for {trainer}, not confirmed: {', '.join(pending)}"
         gain_text = (
-            f"of these not measured; beside them the best candidate, {confirmed.candidate}, "
-            f"would gain {gain:+.1%} ({bounds})"
+            f"not measured for these settings; without them the best candidate that ran, "
+            f"{confirmed.candidate}, gained {gain:+.1%} ({bounds})"
         )
     else:
         title = f"Keep the defaults of {trainer}"
         gain_text = (
-            f"none: the best candidate, {confirmed.candidate}, would gain {gain:+.1%} ({bounds}), "
-            f"verdict: {confirmed.verdict}"
+            f"none; the best candidate that ran, {confirmed.candidate}, gained {gain:+.1%} "
+            f"({bounds}), verdict: {confirmed.verdict}"
         )
     return Headline(
         title=title,
         set_this=_set_this(changed),
         gain=gain_text,
         certainty=(
-            f"{confirmed.runs} fresh interleaved runs of each side: "
-            f"default {as_text.seconds_range(confirmed.default_s)} a step, "
+            f"{confirmed.runs} fresh interleaved runs of each config: "
+            f"default {as_text.seconds_range(confirmed.default_s)} per step, "
             f"tuned {as_text.seconds_range(confirmed.tuned_s)}."
         ),
     )

@@ -70,7 +70,7 @@ def timeline(
         axes.remove()
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 0.6 + len(lanes)])
         above.step([t for t, _ in ready], [mib for _, mib in ready], where="post", color=COLOURS[0])
-        above.set_ylabel("ready, MiB")
+        above.set_ylabel("ready gradients, MiB")
         last_s = max((end for lane in lanes for _, _, end in lane.spans), default=0.0)
         for row, lane in enumerate(lanes):
             for index, (size, start, end) in enumerate(lane.spans):
@@ -87,7 +87,7 @@ def timeline(
                     below.text(middle, row, f"{size:.0f}", ha="center", va="center", fontsize=8)
         below.set_yticks(range(len(lanes)), [short(lane.label) for lane in lanes])
         below.invert_yaxis()
-        below.set_xlabel("seconds after backward began (numbers: MiB of a bucket)")
+        below.set_xlabel("seconds after the start of backward (numbers: MiB of a bucket)")
         for part in (above, below):
             part.axvline(backward_s, color=INK, linestyle=":", linewidth=1)
         above.annotate(

@@ -9,7 +9,7 @@ from mi300bench_reports.charts.svg import COLOURS, INK, draw, short
 
 # A map of more rows or columns than this has no room for its values.
 MOST_WRITTEN = 16
-# So many ticks have room on each axis.
+# At most this many ticks fit on an axis.
 MOST_COLUMN_TICKS, MOST_ROW_TICKS = 12, 24
 
 

@@ -101,7 +101,7 @@ def by_size(
 
 
 def losses(curves: Sequence[Curve], *, alt: str) -> str:
-    """Return loss by step, one line a run."""
+    """Return loss by step, one line per run."""
 
     def paint(_figure: Any, axes: Any) -> None:
         for curve, colour in zip(curves, itertools.cycle(COLOURS), strict=False):
@@ -152,7 +152,7 @@ def roofline(
             )
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlabel("FLOP a byte that has to move")
+        axes.set_xlabel("intensity, FLOP per byte of operands")
         axes.set_ylabel("TFLOPS")
         label_decades(axes.yaxis)
         label_decades(axes.xaxis)
@@ -180,8 +180,8 @@ def predicted_and_measured(points: Sequence[StepPoint], *, alt: str) -> str:
             )
         axes.set_xlim(least, most)
         axes.set_ylim(min(least, lowest), max(most, highest))
-        axes.set_xlabel("predicted seconds a step")
-        axes.set_ylabel("measured")
+        axes.set_xlabel("predicted seconds per step")
+        axes.set_ylabel("measured seconds per step")
         axes.legend(fontsize=8)
 
     return draw((5.2, 3.8), alt, paint)

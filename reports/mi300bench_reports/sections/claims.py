@@ -21,13 +21,13 @@ def own_figures(records: Sequence[Measurement]) -> Section | None:
         return None
     bad = [finding for finding in judged if finding.is_bad]
     count = len({finding.claim for finding in judged})
-    result = f"{len(bad)} stand out" if bad else "nothing stands out"
+    result = f"{len(bad)} findings to look at" if bad else "nothing to look at"
     return Section(
         anchor="lint",
-        title="Figures that do not add up" if bad else "Figures, checked",
+        title="Wrong or doubtful figures" if bad else "Figures checked",
         sentences=(
-            f"{len(judged)} checks of {count} records against physics, published peaks and their "
-            f"own arithmetic: {result}.",
+            f"{len(judged)} checks of {count} records against physics, published peaks and "
+            f"arithmetic: {result}.",
         ),
         table=_table(bad[:MOST_ROWS]) if bad else None,
         evidence=tuple(dict.fromkeys(finding.claim for finding in bad)),
@@ -43,10 +43,10 @@ def published() -> Section:
     ]
     return Section(
         anchor="claims",
-        title="Published claims, judged",
+        title="Published claims checked",
         sentences=(
-            "The accounts that the reference trainers come from, held against the same rules. "
-            f"Nothing here was measured here. {', '.join(counts)} "
+            "The published accounts of the reference trainers, checked by the same rules. Nothing "
+            f"in this section was measured here. Number of claims: {', '.join(counts)} "
             "(a claim may have several findings).",
         ),
         table=_table(findings),

@@ -16,7 +16,7 @@ from mi300bench_reports.charts import lines
 from mi300bench_reports.elements import Section, Table
 from mi300bench_reports.peaks import device_facts
 
-# A link that is off by more than this predicts nothing that anybody would act on.
+# Above this error, a fit is of no use for predictions.
 USEFUL_ERROR = 0.3
 TORCH, JAX = "collective", "jax.collective"
 COLUMNS = (
@@ -63,19 +63,19 @@ def _section(prefix: str, ranks: int, points: Sequence[Sequence[Measurement]]) -
         return None
     first = points[0][0]
     is_jax = first.world.framework == "jax"
-    place = f"{ranks} devices of a mesh, under JAX" if is_jax else f"{ranks} ranks"
-    start = "one process" if is_jax else f"started by {first.conditions.get('launcher', 'unknown')}"
+    place = f"{ranks} devices of a mesh, with JAX" if is_jax else f"{ranks} ranks"
+    start = "one process" if is_jax else f"launcher {first.conditions.get('launcher', 'unknown')}"
     return Section(
         anchor=f"{'jax-' if is_jax else ''}collectives-{ranks}",
-        title=f"Collectives among {place}",
+        title=f"Collectives on {place}",
         sentences=(
-            f"Backend {first.conditions.get('backend', 'not told')}, {start}. "
-            "algbw = size / time; busbw = algbw x factor of the operation (all_reduce 2(n-1)/n, "
-            "all_gather, reduce_scatter and all_to_all (n-1)/n, others 1). "
-            "At the knee latency and transfer take equally long.",
+            f"Backend {first.conditions.get('backend', 'unknown')}, {start}. "
+            "algbw = size / time. busbw = algbw x factor: 2(n-1)/n for all_reduce; (n-1)/n for "
+            "all_gather, reduce_scatter and all_to_all; 1 for the others. "
+            "At the knee, latency and transfer take equal time. At the kink, the slope changes.",
             *(
-                f"Doubt: {operation.op}'s line is off by {operation.link.typical_error:.0%} for "
-                "sizes left out of it: more sizes are needed."
+                f"Doubt: the fit of {operation.op} is off by {operation.link.typical_error:.0%} "
+                "for held-out sizes. Measure more sizes."
                 for operation in fitted
                 if operation.link.typical_error > USEFUL_ERROR
             ),
@@ -85,7 +85,7 @@ def _section(prefix: str, ranks: int, points: Sequence[Sequence[Measurement]]) -
             x_label="message size S",
             y_label="algbw, GB/s",
             ranges=[bar for operation in fitted for bar in _published_ranges(operation, ranks)],
-            alt=f"Bandwidth of collectives among {place}",
+            alt=f"Bandwidth of collectives on {place}",
         ),
         table=Table(columns=COLUMNS, rows=tuple(_row(operation) for operation in fitted)),
         evidence=tuple(identity for operation in fitted for identity in operation.link.evidence),

@@ -16,15 +16,15 @@ MOST_ROWS = 200
 FEWEST_NODES = 3
 CHANGED = (Verdict.SLOWER, Verdict.FASTER)
 NODE_COLUMNS = (
-    "stands out",
+    "slow",
     "node",
     "probes",
-    "seconds over the others",
+    "time / other nodes",
     "points",
-    "worst point",
-    "of the median's time",
+    "slowest point",
+    "its time / median",
 )
-CHANGE_COLUMNS = ("node", "verdict", "seconds over before", "point", "records")
+CHANGE_COLUMNS = ("node", "verdict", "time / before", "point", "records")
 
 
 def nodes(records: Sequence[Measurement]) -> Section | None:
@@ -36,17 +36,15 @@ def nodes(records: Sequence[Measurement]) -> Section | None:
     if not rows:
         return None
     slow = "; ".join(
-        f"{row.name}: {row.family} takes {row.ratio.as_ratio} of the others' time"
-        for row in rows
-        if row.is_odd
+        f"{row.name}, {row.family}: time ratio {row.ratio.as_ratio}" for row in rows if row.is_odd
     )
     return Section(
         anchor="nodes",
-        title="Nodes beside each other",
+        title="Nodes compared",
         sentences=(
-            f"Standing out: {slow}." if slow else f"None of {len(sides)} nodes stands out.",
-            "Seconds of the newest run of each point, the median over points, over the mean of the "
-            "other nodes.",
+            f"Slow nodes: {slow}." if slow else f"None of {len(sides)} nodes is slow.",
+            "A ratio is the time of a node over the mean of the other nodes: the median over "
+            "points, each from its newest run.",
         ),
         table=Table(columns=NODE_COLUMNS, rows=tuple(_node_row(row) for row in rows[:MOST_ROWS])),
     )
@@ -97,7 +95,7 @@ def changes(records: Sequence[Measurement]) -> Section | None:
             if row.verdict in CHANGED
         ]
         probe_sentences += [
-            f"{node}: {row.family} as a whole takes {row.ratio.as_ratio} of its time before."
+            f"{node}: all points of {row.family} together: time ratio {row.ratio.as_ratio}."
             for row in probe_shifts(before, after)
             if row.verdict in CHANGED
         ]
@@ -108,12 +106,14 @@ def changes(records: Sequence[Measurement]) -> Section | None:
         anchor="changes",
         title="What changed",
         sentences=(
-            f"{len(rows)} of {num_compared} points changed from the run before to the newest "
-            "(over 3 %, beyond the noise and what all share).",
+            f"{len(rows)} of {num_compared} points changed from the earlier runs to the newest run "
+            "(by over 3 %, beyond the noise). Drift common to all points of a probe was "
+            "subtracted. A ratio is the time of the newest run over the time before.",
             *probe_sentences,
             *(f"{change.sentence}." for change in dated),
             *(
-                f"{part.name}: {part.ratio.as_ratio} of the others' time in {part.of} record(s)."
+                f"{part.name}: time ratio {part.ratio.as_ratio} to the others, "
+                f"in {part.of} record(s)."
                 for part in slow_parts(records)
             ),
         ),

@@ -8,7 +8,7 @@ from mi300bench.schema.record import Measurement
 from mi300bench_reports import as_text
 from mi300bench_reports.elements import Detail, Section, Table
 
-# So many samples of a record are printed.
+# At most this many samples of a record are printed.
 MOST_SAMPLES = 12
 
 
@@ -19,7 +19,7 @@ def decisions(tuned: TunedConfig, records: Sequence[Measurement]) -> Section:
         (
             key,
             str(choice.value),
-            "kept" if choice.value == choice.default else f"instead of {choice.default}",
+            "same" if choice.value == choice.default else str(choice.default),
             choice.why,
         )
         for key, choice in tuned.choices.items()
@@ -30,7 +30,7 @@ def decisions(tuned: TunedConfig, records: Sequence[Measurement]) -> Section:
     return Section(
         anchor="decisions",
         title="What to set and why",
-        table=Table(columns=("setting", "value", "", "why"), rows=rows),
+        table=Table(columns=("setting", "value", "default", "why"), rows=rows),
         details=tuple(details),
     )
 
@@ -53,7 +53,7 @@ def _detail(key: str, choice: Choice, by_id: Mapping[str, Measurement]) -> Detai
         ),
         sentences=tuple(f"Doubt: {doubt}" for doubt in choice.doubts),
         table=Table(
-            columns=("what", "which", "seconds", "same as, or origin"),
+            columns=("kind", "value or record", "seconds", "equivalent values, or origin"),
             rows=(*alternatives, *records),
         ),
     )

@@ -10,22 +10,22 @@ from mi300bench_reports.elements import Section, Table
 
 # The label of the config that all others are compared with.
 DEFAULT = "default"
-# A larger error of a prediction is a doubt about every config that did not run.
+# A larger prediction error casts doubt on every config that did not run.
 LARGEST_ERROR = 0.25
 COLUMNS = (
     "config",
-    "predicted",
-    "measured",
-    "error",
-    "over the default",
+    "predicted step",
+    "measured step",
+    "prediction error",
+    "time / default",
     "verdict",
-    "over the best predicted",
+    "time / best predicted",
     "records",
 )
 
 
 def fresh_runs(tuned: TunedConfig) -> Section | None:
-    """Return predicted and measured steps of all that ran, and the worth of each single change."""
+    """Return predicted and measured steps of every config that ran, ablations included."""
     confirmed = tuned.confirmed
     if confirmed is None or not confirmed.sides:
         return None
@@ -43,10 +43,10 @@ def fresh_runs(tuned: TunedConfig) -> Section | None:
         anchor="against",
         title="Predicted against measured",
         sentences=(
-            "Seconds for the default's useful work in a step: what the fits said before, and what "
-            "fresh interleaved runs took. "
-            "A line that says what the best config lacks is an ablation: over 1 in the last ratio, "
-            "that change pays.",
+            "Seconds for the useful work of one default step: predicted by the fits, then measured "
+            "on fresh interleaved runs. "
+            "'best without X' is the best predicted config with X at its default: if its last "
+            "ratio is over 1, setting X pays.",
             *_doubts(confirmed.sides),
         ),
         chart=predicted_and_measured(points, alt="Predicted against measured step"),
@@ -83,5 +83,5 @@ def _doubts(arms: Sequence[ConfirmedArm]) -> list[str]:
         return []
     return [
         f"Doubt: the prediction of {worst.label} is off by {_error(worst):+.0%}. "
-        "What ran counts; what did not run is ranked by fits that miss so much."
+        "Trust the configs that ran. Those that did not run are ranked by fits with such errors."
     ]

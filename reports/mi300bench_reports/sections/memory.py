@@ -16,9 +16,9 @@ from mi300bench_reports.charts import lines
 from mi300bench_reports.elements import Section, Table
 from mi300bench_reports.peaks import published_peak, share_of_peak
 
-# Two kernels of one pattern that differ by more than this measure a kernel, not the memory.
+# If two kernels of one pattern differ by more, the slower one measures itself, not the memory.
 VARIANTS_MAY_DIFFER = 0.10
-ROW_COLUMNS = ("pattern", "array", "row", "variant", "bandwidth")
+ROW_COLUMNS = ("pattern", "array", "row size", "variant", "bandwidth")
 
 
 def memory(records: Sequence[Measurement]) -> Section | None:
@@ -52,7 +52,7 @@ def _sentence(curve: MemoryCurve, peak: Fact | None) -> str:
     return (
         f"{curve.pattern} ({curve.variant}): {as_text.byte_rate(curve.sustained)} at the largest "
         f"footprints, {share_of_peak(curve.sustained, peak)}"
-        + (f"; it falls at {knees}." if knees else ".")
+        + (f"; bandwidth falls at {knees}." if knees else ".")
     )
 
 
@@ -88,7 +88,7 @@ def _chart(curves: Sequence[MemoryCurve], *, cache_bytes: object) -> str:
         return ""
     return lines.by_size(
         drawn,
-        x_label="bytes touched",
+        x_label="footprint",
         y_label="GB/s (1e9 B/s)",
         alt="Memory bandwidth over footprint",
         marks=[(float(str(cache_bytes)), "last-level cache")] if cache_bytes else [],

@@ -11,10 +11,10 @@ from mi300bench_reports.elements import Section, Table
 
 COLUMNS = (
     "all-reduce",
-    "products",
+    "matrix product",
     "ranks",
-    "computation slows by",
-    "all-reduce slows by",
+    "computation slow-down",
+    "all-reduce slow-down",
     "record",
 )
 
@@ -39,10 +39,10 @@ def overlap(records: Sequence[Measurement]) -> Section | None:
         return None
     return Section(
         anchor="overlap",
-        title="Overlap",
+        title="Overlap of communication and computation",
         sentences=(
-            "Factors while both run. 1.00 is free overlap; on a CPU the backend's threads take the "
-            "cores' time.",
+            "Slow-down factors while both run. 1.00 is free overlap. On a CPU, the threads of the "
+            "backend compete with the computation for the cores.",
         ),
         table=Table(columns=COLUMNS, rows=tuple(rows)),
     )

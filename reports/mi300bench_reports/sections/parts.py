@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mi300bench import stats
 from mi300bench.schema.record import Measurement, Outcome
-from mi300bench.store.newest import newest_passes
+from mi300bench.store.newest import runs_by_point
 from mi300bench.units import format_bytes
 
 from mi300bench_reports.charts.heat import heat
@@ -20,29 +20,24 @@ def ranks(records: Sequence[Measurement]) -> Section | None:
     if not points:
         return None
     most = max(len(record.rank_samples) for record in points)
-    newest = newest_passes(
-        (record for record in points if len(record.rank_samples) == most),
-        key=lambda record: record.point,
-    )
-    shown = sorted(
-        (passes[-1] for passes in newest),
-        key=lambda record: -(record.work.message_bytes or record.work.flop),
-    )[:MOST_ROWS]
+    largest = [record for record in points if len(record.rank_samples) == most]
+    newest = [runs[-1][-1] for runs in runs_by_point(largest, lambda r: r.point).values()]
+    shown = sorted(newest, key=lambda r: -(r.work.message_bytes or r.work.flop))[:MOST_ROWS]
     return Section(
         anchor="ranks",
-        title="Ranks",
+        title="Time by rank",
         sentences=(
-            f"Seconds of each of {most} ranks over the median of all, by point: a column that "
-            "stands out is a slow rank.",
+            f"Time of each of {most} ranks over the median of all, by point. A column above the "
+            "rest is a slow rank; a column below the rest is a rank that the others wait for.",
         ),
         chart=heat(
             [_ratios(record) for record in shown],
             rows=[_label(record) for record in shown],
             columns=[str(rank) for rank in range(most)],
-            label="seconds over the median",
+            label="time / median",
             x_label="rank",
             middle=1.0,
-            alt="Seconds of each rank over the median of all",
+            alt="Time of each rank over the median of all",
         ),
         evidence=tuple(record.id for record in shown),
     )
@@ -79,8 +74,8 @@ def pairs(records: Sequence[Measurement]) -> Section | None:
     }
     return Section(
         anchor="pairs",
-        title="Pairs of devices",
-        sentences=("GB/s of the largest transfer from each device (row) to each (column).",),
+        title="Bandwidth between devices",
+        sentences=("GB/s of the largest transfer from each device (row) to each other (column).",),
         chart=heat(
             [[rates.get((source, target)) for target in names] for source in names],
             rows=names,
@@ -88,7 +83,7 @@ def pairs(records: Sequence[Measurement]) -> Section | None:
             label="GB/s",
             x_label="to",
             y_label="from",
-            alt="Bandwidth of each pair",
+            alt="Bandwidth from each device to each other",
             has_values=True,
         ),
         evidence=tuple(record.id for record in largest.values()),

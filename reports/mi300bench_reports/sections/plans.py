@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from mi300bench.hw.facts import find_device
-from mi300bench.schema.record import Measurement
-from mi300bench.store.newest import newest_passes
+from mi300bench.schema.record import Measurement, Outcome
+from mi300bench.store.newest import runs_by_point
 from mi300bench.units import format_bytes
 
 from mi300bench_reports.charts import bars
 from mi300bench_reports.elements import Section, Table
 
-# The device whose memory is the limit.
+# The memory of this device is the limit.
 DEVICE = "MI300X"
 PARTS = ("weights", "adapters", "optimizer", "temp")
 MOST_BARS = 24
@@ -20,9 +20,9 @@ COLUMNS = (
     "step",
     "remat",
     "arguments",
-    "bound",
+    "upper bound",
     f"fits {DEVICE}",
-    "on the wire",
+    "received",
     "closed form",
     "record",
 )
@@ -44,19 +44,20 @@ def plans(records: Sequence[Measurement]) -> Section | None:
     ]
     return Section(
         anchor="plans",
-        title="What a step would hold and move",
+        title="Memory and communication by mesh",
         sentences=(
-            "Compiled for virtual devices without a weight; bytes of one device and step. "
-            "Arguments (weights, adapters, optimizer) and bytes on the wire are exact; the bound "
-            "has the CPU compiler's temporary bytes, so what fits by it fits, and what does not by "
-            "it alone is 'perhaps'.",
+            "Steps compiled for virtual devices, without weights. Bytes are of one device and one "
+            "step. Arguments (weights, adapters, optimizer) and received bytes are exact; 'closed "
+            "form' is what formulas give for the received bytes. The upper bound includes the "
+            "temporary bytes of the CPU compiler. 'perhaps': the arguments fit, the upper bound "
+            "does not.",
         ),
         chart=bars.stacked(
             labels,
             [(name, [_value(record, name) / 1e9 for record in shown]) for name in PARTS],
             limit=limit / 1e9,
-            x_label=f"GB a device; dotted: what an {DEVICE} has",
-            alt="Bytes of a device by part on each mesh",
+            x_label=f"GB per device; dotted: memory of an {DEVICE}",
+            alt="Bytes per device by part on each mesh",
         ),
         table=_table(newest, limit),
         evidence=tuple(record.id for record in newest),
@@ -65,11 +66,8 @@ def plans(records: Sequence[Measurement]) -> Section | None:
 
 def _newest_plans(records: Sequence[Measurement]) -> list[Measurement]:
     """Return the newest plan of each point, whichever machine compiled it, by model and bound."""
-    groups = newest_passes(
-        (record for record in records if record.probe.endswith(".plan")),
-        key=lambda record: record.point,
-    )
-    newest = [passes[-1] for passes in groups]
+    compiled = [r for r in records if r.probe.endswith(".plan") and r.outcome is Outcome.OK]
+    newest = [runs[-1][-1] for runs in runs_by_point(compiled, lambda r: r.point).values()]
     return sorted(newest, key=lambda r: (str(r.params["preset"]), _value(r, "bound")))
 
 

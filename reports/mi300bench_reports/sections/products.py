@@ -15,14 +15,14 @@ from mi300bench_reports.charts import bars, heat
 from mi300bench_reports.elements import Section, Table
 from mi300bench_reports.peaks import published_peak, share_of_peak
 
-# The time of a fit grows with the cube of its shapes.
+# A fit takes at most this many shapes: its time grows with their cube.
 MOST_FITTED = 100
 MOST_BARS, MOST_ROWS = 24, 600
-# Fewer shapes make no map.
+# A map needs at least this many shapes.
 FEWEST_MAPPED = 12
-# A fit that is off by more than this predicts nothing that anybody would act on.
+# Above this error, a fit is of no use for predictions.
 USEFUL_ERROR = 0.3
-COLUMNS = ("shape", "layout", "type", "ranks", "cache", "rate", "share", "+-", "record")
+COLUMNS = ("shape", "layout", "type", "ranks", "cache", "rate", "share of best", "+-", "record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def products(
     sentences = []
     for (dtype, ranks), rate in best.items():
         peak = published_peak(measured[0].passes[0], dtype)
-        busy = "" if ranks == 1 else f", {ranks} ranks busy at once, each"
+        busy = "" if ranks == 1 else f" on each of {ranks} ranks at once"
         alike = [row.passes for row in measured if (row.dtype, row.ranks) == (dtype, ranks)]
         sentences.append(
             f"{dtype}{busy}: the best shape reaches {as_text.flop_rate(rate)}, "
@@ -68,8 +68,8 @@ def products(
             + (_fit_error(alike) if has_fit else "")
         )
     sentences.append(
-        "Shapes are MxNxK with K the reduction; share is of the best shape of the same type and "
-        "ranks."
+        "Shapes are MxNxK, with K the reduction. The share is of the best rate of the same type "
+        "and number of ranks."
     )
     shown = rated[:MOST_BARS]
     return Section(
@@ -107,7 +107,7 @@ def _table(rated: Sequence[RatedShape], best: dict[tuple[str, int], float]) -> T
     for row in rated:
         first = row.passes[0]
         layout = str(first.params["layout"])
-        unstated = "cold" if first.origin is Origin.MEASURED else "not told"
+        unstated = "cold" if first.origin is Origin.MEASURED else "unknown"
         cache = str(first.params.get("cache", unstated))
         share = row.rate / best[row.dtype, row.ranks]
         rows.append(
@@ -146,13 +146,13 @@ def _together(points: Sequence[Sequence[Measurement]], gemms: Sequence[Gemm], be
     if score is None:
         return ""
     return (
-        " All products of the tuned model's default shape together reach "
-        f"{as_text.flop_rate(score.together)}, {score.together / best:.0%} of that."
+        " The tuned model's products, at its default shape, together reach "
+        f"{as_text.flop_rate(score.together)}, {score.together / best:.0%} of the best rate."
     )
 
 
 def _fit_error(points: Sequence[Sequence[Measurement]]) -> str:
-    """Return how well a fit of these shapes predicts those left out, where they are enough."""
+    """Return the error of a fit for held-out shapes; empty where the shapes are too few."""
     shapes = {tuple(passes[0].params[name] for name in ("m", "n", "k")) for passes in points}
     if len(shapes) < FEWEST_SHAPES:
         return ""
@@ -160,12 +160,12 @@ def _fit_error(points: Sequence[Sequence[Measurement]]) -> str:
     error, nearest = stats.typical(model.errors), stats.typical(model.nearest_errors)
     if error > USEFUL_ERROR:
         return (
-            f" A fit is off by {error:.0%} (median) for shapes left out of it: "
-            "these shapes are too few to predict others from."
+            f" A fit is off by {error:.0%} (median) for held-out shapes: these shapes are too few "
+            "to predict others. Measure more with: mi300bench gemm-sweep."
         )
     return (
-        f" A fit predicts shapes left out of it to {error:.1%} (median); "
-        f"the nearest measured shape's rate would be off by {nearest:.1%}."
+        f" A fit is off by {error:.1%} (median) for held-out shapes; "
+        f"the rate of the nearest measured shape is off by {nearest:.1%}."
     )
 
 
@@ -185,13 +185,13 @@ def product_map(records: Sequence[Measurement], gemms: Sequence[Gemm]) -> Sectio
     ys, xs = {y for y, _ in cells}, {x for _, x in cells}
     rows, columns = range(min(ys), max(ys) + 1), range(min(xs), max(xs) + 1)
     marks = _marks(gemms, rows, columns)
-    busy = f", {ranks} ranks busy at once" if ranks > 1 else ""
+    busy = f" on each of {ranks} ranks at once" if ranks > 1 else ""
     return Section(
         anchor="products-map",
-        title="Map of products",
+        title="Map of matrix products",
         sentences=(
-            f"{dtype}{busy}: median TFLOPS of {len(rated)} shapes by the reduction K and by how "
-            "large the result is."
+            f"{dtype}{busy}: median TFLOPS of {len(rated)} shapes, by the reduction K and by the "
+            "size of the result, the square root of M x N."
             + (" Circles are the tuned model's own products." if marks else ""),
         ),
         chart=heat.heat(
@@ -205,7 +205,7 @@ def product_map(records: Sequence[Measurement], gemms: Sequence[Gemm]) -> Sectio
             x_label="K",
             y_label="square root of M x N",
             marks=marks,
-            alt="Rates of products by K and size of the result",
+            alt="Rates of matrix products by K and size of the result",
         ),
     )
 

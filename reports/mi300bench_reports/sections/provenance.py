@@ -11,9 +11,9 @@ from mi300bench.store.newest import newest_passes
 from mi300bench_reports import as_text
 from mi300bench_reports.elements import Section, Table
 
-# A page holds so many points; a store may hold more.
+# A page shows at most this many points.
 MOST_POINTS = 2000
-# So many values of a condition are listed.
+# At most this many values of a condition are listed.
 MOST_VALUES = 4
 # The place of a record in an imported log is no condition of it.
 PLACES = ("line", "entry")
@@ -34,10 +34,11 @@ def doubts(records: Sequence[Measurement]) -> Section | None:
         anchor="doubts",
         title="Doubts",
         sentences=(
-            "Why not to trust a number. One example of each kind; every record carries its own.",
+            "Reasons not to trust a number, with one example of each kind. Each record has its own "
+            "doubts.",
         ),
         table=Table(
-            columns=("doubt", "records", "such as"),
+            columns=("doubt", "records", "example"),
             rows=tuple((sentence, str(count), identity) for sentence, count, identity in keys),
             keys=keys,
         ),
@@ -45,7 +46,7 @@ def doubts(records: Sequence[Measurement]) -> Section | None:
 
 
 def failures(records: Sequence[Measurement]) -> Section | None:
-    """Return the points without a speed and why; telemetry has none by nature."""
+    """Return the points without a speed and why; telemetry never has one."""
     rows = tuple(
         (record.probe, as_text.params(record), str(record.outcome), record.reason, record.id)
         for record in records
@@ -72,7 +73,7 @@ def conditions(records: Sequence[Measurement]) -> Section:
         anchor="conditions",
         title="Conditions",
         table=Table(
-            columns=("condition", "value"),
+            columns=("condition", "values"),
             rows=tuple((name, _most_frequent(values[name])) for name in sorted(values)),
         ),
     )
@@ -102,9 +103,9 @@ def reproduce(records: Sequence[Measurement], tuned: TunedConfig | None) -> Sect
         anchor="reproduce",
         title="How to reproduce",
         sentences=(
-            "Any number: take a record id beside it; `sweep again ID` measures that point anew, "
-            "with the same parameters, ranks and environment.",
-            f"This report is a function of {len(records)} records from {len(runs)} run(s), "
+            "To measure a number again, take the record id from its row: `mi300bench sweep again "
+            "ID` runs that point with the same parameters, ranks and environment.",
+            f"This report was built from {len(records)} records of {len(runs)} run(s), "
             f"{runs[0]} to {runs[-1]}.",
         ),
         code="\n".join(commands),
@@ -112,7 +113,7 @@ def reproduce(records: Sequence[Measurement], tuned: TunedConfig | None) -> Sect
 
 
 def all_points(records: Sequence[Measurement], *, most: int = MOST_POINTS) -> Section:
-    """Return one row a point: seconds, interval, samples, record ids; the newest `most` of them."""
+    """Return one row per point, of the newest `most`: time, interval, samples, record ids."""
     points = newest_passes(records)
     shown = points
     if len(points) > most:
@@ -138,11 +139,12 @@ def all_points(records: Sequence[Measurement], *, most: int = MOST_POINTS) -> Se
         )
         keys.append((first.probe, params, ranks, interval.mid, spread, samples, ids))
     sentences = [
-        "Median seconds a call of the newest run of each point; the interval is over processes."
+        "Median time of one call, from the newest run of each point. The interval (+-) is over "
+        "processes."
     ]
     if len(shown) < len(points):
         sentences.append(
-            f"The newest {len(shown)} of {len(points)} points; the rest: mi300bench query."
+            f"The newest {len(shown)} of {len(points)} points. For the rest: mi300bench query."
         )
     return Section(
         anchor="points",

@@ -48,12 +48,15 @@ def roofline(records: Sequence[Measurement]) -> Section | None:
         anchor="roofline",
         title="Roofline",
         sentences=(
-            f"Products under the {basis} bandwidth of {as_text.byte_rate(bandwidth)}: left of the "
-            "ridge memory is the bound, right of it computation. Intensity counts every operand "
-            "once, so caches may lift a point over the slope.",
+            f"Matrix products under the {basis} bandwidth of {as_text.byte_rate(bandwidth)}. Left "
+            "of the ridge memory limits the rate, right of it computation does. Intensity counts "
+            "every operand once, so caches may lift a point above the slope.",
         ),
         chart=lines.roofline(
-            points, peaks=peaks, bandwidth=bandwidth, alt="Products by intensity under the roofs"
+            points,
+            peaks=peaks,
+            bandwidth=bandwidth,
+            alt="Matrix products by intensity under the roofs",
         ),
     )
 

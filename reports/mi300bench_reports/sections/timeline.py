@@ -89,13 +89,13 @@ def _section(model: StepModel, shown: dict[str, Caps]) -> Section:
     largest, name = max(zip(measured.gradient_bytes, measured.names, strict=True))
     return Section(
         anchor="timeline",
-        title="When gradients are ready, and when buckets travel",
+        title="Gradient timeline and buckets",
         sentences=(
-            "Measured without communication, all ranks computing: "
+            "Measured with all ranks computing and no communication: "
             f"forward {as_text.seconds(measured.forward_s)}, "
             f"backward {as_text.seconds(measured.backward_s)}, "
             f"update {as_text.seconds(measured.update_s)}. "
-            "The buckets below are simulated with DDP's own packing on that timeline.",
+            "The buckets are simulated: DDP's packing rule on this timeline.",
             f"The largest gradient is {name} with {format_bytes(largest)}; "
             "DDP never splits a parameter.",
         ),

@@ -10,10 +10,18 @@ from mi300bench_reports import as_text
 from mi300bench_reports.charts import lines
 from mi300bench_reports.elements import Section, Table
 
-# So many runs share the chart of losses.
+# The chart of losses shows at most this many runs.
 MOST_CURVES = 6
-SCALING_COLUMNS = ("step", "share", "devices", "seconds", "efficiency", "origin", "record")
-RUN_COLUMNS = ("run", "preset", "steps", "ranks", "step", "loss", "held-out loss", "record")
+SCALING_COLUMNS = (
+    "step",
+    "batch per device x length",
+    "devices",
+    "step time",
+    "efficiency",
+    "origin",
+    "record",
+)
+RUN_COLUMNS = ("run", "preset", "steps", "ranks", "step time", "loss", "held-out loss", "record")
 
 
 def scaling(records: Sequence[Measurement]) -> Section | None:
@@ -54,9 +62,9 @@ def scaling(records: Sequence[Measurement]) -> Section | None:
         anchor="scaling",
         title="Scaling with devices",
         sentences=(
-            "The same share of the batch on each device; efficiency is the step on the fewest "
-            "devices over the step. Emulated devices share one CPU: theirs says what the program "
-            "costs beside the computation, not how hardware scales.",
+            "The batch per device stays the same. Efficiency is the step time on the fewest "
+            "devices over the step time. Emulated devices share one CPU, so their efficiency "
+            "shows the overhead of the program, not how hardware scales.",
         ),
         table=Table(columns=SCALING_COLUMNS, rows=tuple(rows)),
         evidence=tuple(evidence),
@@ -81,8 +89,8 @@ def runs(records: Sequence[Measurement]) -> Section | None:
         anchor="training",
         title="Training runs",
         sentences=(
-            "Loss by step of the newest runs, as trained; held-out loss is on rows that no run "
-            "learned from.",
+            "Training loss by step of the newest runs. Held-out loss is on rows that no run "
+            "trained on.",
         ),
         chart=lines.losses(curves, alt="Training loss by step") if curves else "",
         table=Table(columns=RUN_COLUMNS, rows=tuple(_run_row(record) for record in trained)),
