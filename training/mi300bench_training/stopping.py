@@ -1,4 +1,4 @@
-"""Ctrl-C, or a launcher's SIGTERM, ends a run after the step at hand, so that nothing trained is lost."""
+"""Ctrl-C, or a launcher's SIGTERM, ends a run after the current step, so that its work is saved."""
 
 import signal
 import threading
@@ -8,16 +8,19 @@ from contextlib import contextmanager
 
 @contextmanager
 def stop_between_steps() -> Iterator[threading.Event]:
-    """Give an event that the first signal sets: a step is not cut in half. The second one ends at once."""
+    """Yield an event that the first signal sets; the caller ends after its step.
+
+    A second signal ends the process at once.
+    """
     event = threading.Event()
 
-    def ask(number: int, _frame: object) -> None:
+    def request_stop(number: int, _frame: object) -> None:
         event.set()
         signal.signal(number, before[signal.Signals(number)])
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
-        signal.signal(number, ask)
+        signal.signal(number, request_stop)
     try:
         yield event
     finally:
