@@ -1,109 +1,100 @@
-"""Saving and loading a run so that a kill loses at most the steps since the last save.
+"""What a checkpoint of this trainer holds beside ``run.json``: ``state.pt`` with model, optimizer and balancer.
 
-A checkpoint is written beside the old one and renamed over it: there is always a whole one. Random state is
-not in it, because batches and weights depend on seed and step alone.
+Random state is not in it, because batches and weights depend on seed and step alone. Nor are DDP's
+buckets: they may differ between the runs.
 """
 
-import os
 import pickle
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from mi300bench.errors import NodeError, PlanError, RecordError
+from mi300bench.errors import RecordError
 
+from mi300bench_training import checkpoint
+from mi300bench_training.checkpoint import SavedRun
+from mi300bench_training.history import RunHistory
 from mi300bench_training.zaya1.config import TrainConfig
 from mi300bench_training.zaya1.step import Stepper
 
-NAME = "zaya1.pt"
+STATE = "state.pt"
+# What must be equal for a run to continue.
+SAME = ("model", "data", "optimizer", "precision", "seed", "steps", "ranks")
+# Versions up to 0.1 kept one file with everything in it. It is read where there is no newer
+# checkpoint.
+SINGLE_FILE = "zaya1.pt"
+SINGLE_FILE_KEYS = {
+    "config", "model", "optimizer", "biases", "balancer", "step", "ranks", "seconds", "losses",
+}  # fmt: skip
 
 
-def save(
-    folder: Path,
-    stepper: Stepper,
-    *,
-    step: int,
-    ranks: int,
-    seconds: list[float],
-    losses: list[float],
-) -> None:
-    """Write the state after `step` steps, atomically."""
-    path, partial = folder / NAME, folder / f"{NAME}.partial"
-    state = {
-        "config": asdict(stepper.config),
-        "model": stepper.model.state_dict(),
-        "optimizer": stepper.optimizer.state_dict(),
-        "biases": stepper.balancer.biases,
-        "balancer": stepper.balancer.step_of.state_dict(),
-        "step": step,
-        "ranks": ranks,
-        "seconds": seconds,
-        "losses": losses,
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
-    except (OSError, RuntimeError) as cause:
-        raise NodeError(
-            f"the checkpoint {path} cannot be written: {cause}",
-            hint="free space or another --checkpoint; the one before it is whole, --resume continues from there",
-        ) from cause
+def _config_of(config: TrainConfig, ranks: int) -> dict[str, Any]:
+    return checkpoint.plain(asdict(config) | {"ranks": ranks})
 
 
-def read(folder: Path) -> dict[str, Any] | None:
-    """Return the saved state, or None where nothing was saved; `RecordError` where it is damaged."""
-    path = folder / NAME
-    if not path.exists():
-        return None
+def save(folder: Path, stepper: Stepper, history: RunHistory, *, ranks: int, text: str) -> None:
+    """Write the run as it is now; `text` is the digest of what it is trained on."""
+
+    def write_state(partial: Path) -> None:
+        state = {
+            "model": stepper.model.state_dict(),
+            "optimizer": stepper.optimizer.state_dict(),
+            "biases": stepper.balancer.biases,
+            "balancer": stepper.balancer.step_of.state_dict(),
+        }
+        try:
+            torch.save(state, partial / STATE)
+        except RuntimeError as cause:  # torch's own, for a disk that is full
+            raise OSError(str(cause)) from cause
+
+    run = SavedRun(config=_config_of(stepper.config, ranks), text=text, history=history)
+    checkpoint.save(folder, run, write_state)
+
+
+def check(folder: Path) -> None:
+    """Raise `RecordError` where the newest checkpoint is damaged."""
+    path = checkpoint.newest(folder)
+    if path is not None:
+        checkpoint.read(path)
+    elif (folder / SINGLE_FILE).exists():
+        _read_single_file(folder / SINGLE_FILE)
+
+
+def load(folder: Path, stepper: Stepper, *, ranks: int, text: str) -> RunHistory:
+    """Put the newest checkpoint into `stepper` and return its history, which is empty where there is none."""
+    path = checkpoint.newest(folder)
+    if path is not None:
+        run, state = checkpoint.read(path), None
+    elif (path := folder / SINGLE_FILE).exists():
+        run, state = _read_single_file(path)
+    else:
+        return RunHistory()
+    config = _config_of(stepper.config, ranks)
+    checkpoint.require_same(path, run, config=config, keys=SAME, text=text)
+    with checkpoint.reading(path):
+        if state is None:
+            state = torch.load(path / STATE, map_location="cpu", weights_only=True)
+        stepper.model.load_state_dict(state["model"])
+        stepper.optimizer.load_state_dict(state["optimizer"])
+        stepper.balancer.biases.copy_(state["biases"])
+        stepper.balancer.step_of.load_state_dict(state["balancer"])
+    return run.history
+
+
+def _read_single_file(path: Path) -> tuple[SavedRun, dict[str, Any]]:
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        missing = {
-            "config",
-            "model",
-            "optimizer",
-            "biases",
-            "balancer",
-            "step",
-            "ranks",
-            "seconds",
-            "losses",
-        } - set(state)
+        missing = SINGLE_FILE_KEYS - set(state)
     except (OSError, RuntimeError, TypeError, EOFError, pickle.UnpicklingError) as cause:
         raise RecordError(
             f"the checkpoint {path} is damaged: {cause}",
-            hint="remove it to start anew, or restore it from a copy",
+            hint="remove it to start a new run, or restore it from a copy",
         ) from cause
     if missing:
         raise RecordError(
-            f"the checkpoint {path} lacks {sorted(missing)}", hint="remove it to start anew"
+            f"the checkpoint {path} lacks {sorted(missing)}", hint="remove it to start a new run"
         )
-    return state
-
-
-def load(folder: Path, stepper: Stepper, *, ranks: int) -> tuple[int, list[float], list[float]]:
-    """Put the saved state into `stepper`; return the steps done, their seconds and losses: (0, [], []) if none are."""
-    state = read(folder)
-    if state is None:
-        return 0, [], []
-    _require_same_run(state, stepper.config, ranks, folder / NAME)
-    stepper.model.load_state_dict(state["model"])
-    stepper.optimizer.load_state_dict(state["optimizer"])
-    stepper.balancer.biases.copy_(state["biases"])
-    stepper.balancer.step_of.load_state_dict(state["balancer"])
-    return int(state["step"]), list(state["seconds"]), list(state["losses"])
-
-
-def _require_same_run(state: dict[str, Any], config: TrainConfig, ranks: int, path: Path) -> None:
-    """Raise where the checkpoint is of another model, text, seed, schedule or number of ranks; buckets may differ."""
-    saved, now = state["config"] | {"ranks": state["ranks"]}, asdict(config) | {"ranks": ranks}
-    for name in ("model", "data", "optimizer", "precision", "seed", "steps", "ranks"):
-        if saved.get(name) != now[name]:
-            raise PlanError(
-                f"the checkpoint {path} was made with {name}={saved.get(name)!r}, this run has {now[name]!r}",
-                hint="another --checkpoint folder, or the config it was made with",
-            )
+    config = checkpoint.plain(state["config"] | {"ranks": state["ranks"]})
+    history = RunHistory(losses=list(state["losses"]), seconds=list(state["seconds"]))
+    return SavedRun(config=config, text="", history=history), state

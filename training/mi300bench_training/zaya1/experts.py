@@ -4,7 +4,8 @@ grouped   tokens sorted by expert, one product over all groups (the device's gro
 padded    every expert gets as many rows as the fullest one, one batched product; empty rows are computed too
 loop      one product an expert; the counts come to the host, so a GPU waits for them
 
-Which is fastest depends on the device, the tokens an expert gets and how unevenly; the numbers are the same.
+Which is fastest depends on the device, the tokens an expert gets and how unevenly; the numbers are
+the same.
 
 Shape letters: N tokens   D hidden width   E experts   F expert width   C rows of the fullest expert
 """

@@ -1,8 +1,8 @@
 """Cross entropy over a large vocabulary, whole or in chunks of tokens.
 
-The logits of N tokens over V words are the largest tensor of a small model's step: whole, they exist as
-product, as float32 and as gradient. In chunks only one chunk of them exists: its gradient is formed at
-once, in the forward pass, and the same products are computed, no more.
+The logits of N tokens over V words are the largest tensor of a small model's step: whole, they
+exist as product, as float32 and as gradient. In chunks only one chunk of them exists: its gradient
+is formed at once, in the forward pass, and the same products are computed, no more.
 
 Shape letters: N tokens   D hidden width   V vocabulary
 """

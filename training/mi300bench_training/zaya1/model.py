@@ -1,7 +1,8 @@
 """The model. Each block is compressed convolutional attention, then a routed mixture of experts.
 
-Sources: ZAYA1-8B technical report (arXiv 2605.05365), CCA (arXiv 2510.04476); checked against transformers'
-`ZayaForCausalLM`. The residual stream is float32; every weight and bias of it is scaled per channel.
+Sources: ZAYA1-8B technical report (arXiv 2605.05365), CCA (arXiv 2510.04476); checked against
+transformers' `ZayaForCausalLM`. The residual stream is float32; every weight and bias of it is
+scaled per channel.
 
 Shape letters of this file
 B batch   T tokens of a sequence   N = B x T   D hidden width   V vocabulary
@@ -113,7 +114,8 @@ class Attention(nn.Module):
         mean_key = mean_query.mean(dim=3)
 
         mixed = torch.cat([query_BTQ, key_BTK], dim=-1).transpose(1, 2)
-        # Channels last again: torch's fused attention refuses heads that lie strided, and then keeps T x T weights.
+        # Channels last again: torch's fused attention refuses heads that lie strided, and then
+        # keeps T x T weights.
         mixed = self.grouped(self.depthwise(F.pad(mixed, (2, 0)))).transpose(1, 2).contiguous()
         mixed_query, mixed_key = mixed.split([query_BTQ.shape[-1], key_BTK.shape[-1]], dim=-1)
         query_BTHC = mixed_query.view(batch, time, model.heads, -1) + mean_query.flatten(2, 3)
@@ -135,10 +137,12 @@ class Attention(nn.Module):
 
 
 class Router(nn.Module):
-    """Choose one expert a token, or to skip. The state of the router before is mixed in (exponential depth averaging).
+    """Choose one expert a token, or to skip.
 
-    `balance` shifts the choice only, never the weight of the output, and has no gradient of its own: the
-    training step moves it by how far each expert's share is from even.
+    The state of the router before is mixed in (exponential depth averaging).
+
+    `balance` shifts the choice only, never the weight of the output, and has no gradient of its
+    own: the training step moves it by how far each expert's share is from even.
     """
 
     balance: torch.Tensor

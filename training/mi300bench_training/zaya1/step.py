@@ -1,56 +1,53 @@
-"""One training step: loss, gradients (reduced by DDP where there are ranks), AdamW, balancing of the experts."""
+"""One training step: loss, gradients (which DDP reduces over the ranks), AdamW, balancing of the experts."""
 
 import contextlib
 import inspect
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from mi300bench_training import torch_optimizer
+from mi300bench_training.schedule import warmup_cosine
 from mi300bench_training.zaya1.config import DEFAULT, DdpConfig, OptimizerConfig, TrainConfig
 from mi300bench_training.zaya1.model import Zaya
 
+# The rate falls to this share of its peak.
+FLOOR = Fraction(1, 3)
+
 
 def wrap(model: Zaya, ddp: DdpConfig) -> DistributedDataParallel:
-    """Return the model under DDP with the configured buckets. Gradients live in the buckets: no copy."""
+    """Return the model under DDP with the configured buckets.
+
+    Gradients are views of the buckets: no copy.
+    """
     caps: dict[str, object] = {}
     if isinstance(ddp.bucket_cap_mb, list):
         caps["bucket_cap_mb_list"] = ddp.bucket_cap_mb
     elif ddp.bucket_cap_mb != DEFAULT:
         caps["bucket_cap_mb"] = ddp.bucket_cap_mb
-    # The balancing biases are kept equal by the balancer; torch 2.13 renamed the option that leaves buffers alone.
+    # The balancer keeps the biases equal, so DDP need not send buffers; torch 2.13 renamed the
+    # option for it.
     known = inspect.signature(DistributedDataParallel.__init__).parameters
     sync = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     return DistributedDataParallel(model, gradient_as_bucket_view=True, **{sync: False}, **caps)
 
 
-def optimizer(model: Zaya, config: OptimizerConfig) -> torch.optim.AdamW:
-    """Return AdamW; matrices decay, vectors do not."""
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    vectors = [p for p in model.parameters() if p.dim() < 2]
-    groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=config.lr, betas=(config.beta1, config.beta2), fused=True)
-
-
 def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
     """Return the rate of `step`: linear warm-up, then a cosine to a third of the peak."""
-    if step < config.warmup_steps:
-        return config.lr * (step + 1) / config.warmup_steps
-    progress = (step - config.warmup_steps) / max(1, steps - config.warmup_steps)
-    cosine = 0.5 * (1 + math.cos(min(1.0, progress) * math.pi))
-    return config.lr * (1 / 3 + 2 / 3 * cosine)
+    return warmup_cosine(
+        step, peak=config.lr, warmup_steps=config.warmup_steps, steps=steps, floor=FLOOR
+    )
 
 
 class Balancer:
-    """Moves the routers' biases towards an even load, by AdamW on how far each expert's share is from 1/E.
+    """Moves the routers' biases towards an even load: AdamW on each expert's distance from a share of 1/E.
 
-    Counts are summed over micro-batches and ranks, so that all ranks keep the same biases. The skip expert's bias stays.
+    Counts are summed over micro-batches and ranks, so that all ranks keep the same biases. The bias
+    of the skip expert does not change.
     """
 
     def __init__(self, model: Zaya, lr: float, *, over_ranks: bool) -> None:
@@ -68,14 +65,14 @@ class Balancer:
         )
 
     def shares(self) -> torch.Tensor:
-        """Return each router's share of tokens per expert since the last step, [blocks, E + 1], over all ranks."""
+        """Return the share of tokens per expert since the last step, [blocks, E + 1], over all ranks."""
         counts, self.counts = self.counts, torch.zeros_like(self.counts)
         if self.over_ranks:
             dist.all_reduce(counts)
         return counts / counts.sum(dim=1, keepdim=True)
 
     def step(self) -> torch.Tensor:
-        """Move the biases by what was counted; return the shares."""
+        """Move the biases by the counts since the last step; return the shares."""
         shares = self.shares()
         gradient = shares - shares[:, :-1].sum(dim=1, keepdim=True) / self.experts
         gradient[:, -1] = 0.0
@@ -129,8 +126,8 @@ class Stepper:
 
     def update(self, step: int) -> None:
         """Apply the gradients: clip, AdamW, balance, clear."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.config.optimizer, step, self.config.steps)
+        rate = learning_rate(self.config.optimizer, step, self.config.steps)
+        torch_optimizer.set_learning_rate(self.optimizer, rate)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optimizer.clip)
         self.optimizer.step()
         self.balancer.step()
@@ -144,6 +141,6 @@ def stepper(config: TrainConfig, model: Zaya, *, communicate: bool) -> Stepper:
         config=config,
         model=model,
         trained=trained,
-        optimizer=optimizer(model, config.optimizer),
+        optimizer=torch_optimizer.adamw(model.parameters(), config.optimizer),
         balancer=Balancer(model, config.optimizer.balance_lr, over_ranks=communicate),
     )

@@ -1,60 +1,34 @@
-"""The story of a run: world, text, model, steps, held-out loss, one record. The same alone and under torchrun."""
+"""A run from start to end: ranks, text, model, steps, held-out loss, one record.
 
-import math
-import os
+The same alone and under torchrun.
+"""
+
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
-from mi300bench.device.base import AbstractDevice
-from mi300bench.device.open import open_torch_device
-from mi300bench.errors import PlanError
-from mi300bench.schema.model import Parameter
-from mi300bench.schema.record import Measurement, Outcome, World
-from mi300bench.schema.record import Work as Done
+from mi300bench.schema.probe import RankContext
+from mi300bench.schema.record import Measurement, World
 from mi300bench.units import format_bytes
 
+from mi300bench_training import torch_ranks
+from mi300bench_training.checkpoint import resume_line
+from mi300bench_training.ending import Ending, ending_after, is_save_due
+from mi300bench_training.history import RunHistory, RunResult
 from mi300bench_training.stopping import stop_between_steps
 from mi300bench_training.zaya1 import checkpoint, data, model, shapes, step
 from mi300bench_training.zaya1.config import BUCKET_KEY, TrainConfig, to_text
+from mi300bench_training.zaya1.data import TokenStreams
+from mi300bench_training.zaya1.step import Stepper
 
 METHOD = 2
 HELD_OUT_SEQUENCES = 64
 # Held-out sequences are drawn with a seed of their own, the same for every run.
 HELD_OUT_SEED = 20_260_101
 LARGEST_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """This process in the run."""
-
-    rank: int
-    ranks: int
-    device: AbstractDevice
-
-
-def join(kind: str, *, threads: int) -> Place:
-    """Return this process's place, in the group that torchrun made or alone."""
-    device = open_torch_device(kind, threads=threads)
-    if "RANK" not in os.environ:
-        return Place(rank=0, ranks=1, device=device)
-    dist.init_process_group(device.backend)
-    return Place(rank=dist.get_rank(), ranks=dist.get_world_size(), device=device)
-
-
-def largest(parameters: tuple[Parameter, ...]) -> list[str]:
-    """Return the largest parameters as lines: what DDP cannot split."""
-    rows = sorted(parameters, key=lambda parameter: -parameter.elements)[:LARGEST_SHOWN]
-    return [
-        f"  {format_bytes(4 * p.elements):>10}  {'x'.join(map(str, p.shape)):>16}  {p.name}"
-        for p in rows
-    ]
 
 
 def main(
@@ -69,127 +43,114 @@ def main(
     every: int = 50,
     resume: bool = False,
 ) -> Measurement:
-    """Train for `config.steps` steps; give the sink one record and return it. Rank 0 alone talks and saves."""
-    place = join(kind, threads=threads)
-    talk = say if place.rank == 0 else lambda _: None
-    described = shapes.describe(config)
-    talk(
-        f"zaya1 {config.preset}: {described.total_elements:,} parameters, {described.active_elements:,} active"
-    )
-    talk("largest gradients, which DDP never splits:")
-    for line in largest(described.parameters):
+    """Train for `config.steps` steps; give the sink one record and return it.
+
+    Rank 0 alone prints and saves.
+    """
+    context = torch_ranks.join(kind, threads=threads)
+    is_first = context.rank == 0
+    talk = say if is_first else lambda _: None
+    for line in model_lines(config):
         talk(line)
-
-    corpus = data.load(config)
-    talk(f"text: {corpus.source}, {len(corpus.train):,} tokens, {len(corpus.held_out):,} held out")
-    where = place.device.torch_name
-    zaya = model.build(config, device=where)
-    stepper = step.stepper(config, zaya, communicate=place.ranks > 1)
-    first, seconds, losses = (
-        checkpoint.load(folder, stepper, ranks=place.ranks) if folder and resume else (0, [], [])
+    streams = data.load(config)
+    talk(
+        f"text: {streams.source}, {len(streams.train):,} tokens, {len(streams.held_out):,} held out"
     )
-    require_same_start(first, place, folder)
-    if resume and not first:
-        talk(f"no checkpoint in {folder}: a new run begins")
-    if first:
-        talk(f"resumed after {first} steps from {folder}")
+    built = model.build(config, device=context.device.torch_name)
+    stepper = step.stepper(config, built, communicate=context.ranks > 1)
+    history, text = RunHistory(), streams.digest if folder else ""
+    if folder and resume:
+        history = checkpoint.load(folder, stepper, ranks=context.ranks, text=text)
+        torch_ranks.require_same_start(history.steps, context, folder)
+        talk(resume_line(folder, history.steps))
 
-    started = datetime.now(UTC).isoformat(timespec="milliseconds")
-    reason = ""
+    started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    tokens = tokens_of_a_step(config, ranks=context.ranks)
+    ending = Ending.FINISHED if history.steps == config.steps else None
     with stop_between_steps() as stop:
-        for number in range(first, config.steps):
+        while ending is None:
             begin = time.perf_counter()
-            loss, is_stopped = one_step(stepper, corpus, place, number, stop)
-            losses.append(loss)
-            seconds.append(time.perf_counter() - begin)
-            talk(f"step {number + 1:>5}  loss {loss:.4f}  {seconds[-1]:.3f} s")
-            if not math.isfinite(loss):
-                reason = f"the loss became {loss} in step {number + 1}"
-                break
-            is_last = is_stopped or number + 1 == config.steps
-            if folder and place.rank == 0 and ((number + 1) % every == 0 or is_last):
-                checkpoint.save(
-                    folder,
-                    stepper,
-                    step=number + 1,
-                    ranks=place.ranks,
-                    seconds=seconds,
-                    losses=losses,
-                )
-            if is_stopped:
-                reason = f"interrupted after {number + 1} of {config.steps} steps"
-                break
-    held_out = held_out_loss(stepper, corpus, place) if not reason else float("nan")
-    record = the_record(
-        config, place, seconds, losses, held_out, is_tuned=is_tuned, started=started, reason=reason
+            loss, is_stopped = one_step(stepper, streams, context, history.steps, stop)
+            history.add(loss, time.perf_counter() - begin)
+            talk(history.progress_line(tokens=tokens))
+            ending = ending_after(
+                step=history.steps, steps=config.steps, loss=loss, is_interrupted=is_stopped
+            )
+            if folder and is_first and is_save_due(step=history.steps, every=every, ending=ending):
+                checkpoint.save(folder, stepper, history, ranks=context.ranks, text=text)
+    is_finished = ending is Ending.FINISHED
+    result = RunResult(
+        history=history,
+        ending=ending,
+        steps=config.steps,
+        held_out_loss=held_out_loss(stepper, streams, context) if is_finished else None,
+        started_at=started_at,
     )
-    if place.rank == 0:
+    record = record_of(result, config, context, is_tuned=is_tuned)
+    if is_first:
         sink(record)
-    talk(reason or f"held-out loss {held_out:.4f}")
-    if place.ranks > 1:
-        dist.destroy_process_group()
+    talk(result.summary)
+    torch_ranks.leave(context)
     return record
 
 
 def preflight(config: TrainConfig, *, folder: Path | None) -> None:
-    """Raise what a run of `config` would raise over its text, and over the checkpoint to resume in `folder`."""
+    """Raise what a run would raise about its text, and about the checkpoint to resume in `folder`."""
     data.load(config)
     if folder is not None:
-        checkpoint.read(folder)
+        checkpoint.check(folder)
 
 
-def require_same_start(first: int, place: Place, folder: Path | None) -> None:
-    """Raise on every rank where the ranks found checkpoints of different steps."""
-    if place.ranks == 1:
-        return
-    found = [
-        torch.zeros(1, dtype=torch.int64, device=place.device.torch_name)
-        for _ in range(place.ranks)
+def model_lines(config: TrainConfig) -> list[str]:
+    """Return the size of the model and its largest parameters as lines: what DDP cannot split."""
+    described = shapes.describe(config)
+    rows = sorted(described.parameters, key=lambda p: -p.elements)[:LARGEST_SHOWN]
+    return [
+        f"zaya1 {config.preset}: {described.total_elements:,} parameters, {described.active_elements:,} active",
+        "largest gradients, which DDP never splits:",
+        *(
+            f"  {format_bytes(4 * p.elements):>10}  {'x'.join(map(str, p.shape)):>16}  {p.name}"
+            for p in rows
+        ),
     ]
-    dist.all_gather(found, torch.full_like(found[0], first))
-    starts = [int(each) for each in found]
-    if len(set(starts)) > 1:
-        raise PlanError(
-            f"the ranks found checkpoints of different steps in {folder}: {starts}",
-            hint="--checkpoint must be a folder that all nodes share",
-        )
+
+
+def tokens_of_a_step(config: TrainConfig, *, ranks: int) -> int:
+    """Return how many tokens all ranks train on in a step."""
+    return config.data.seq_len * config.data.micro_batch * config.data.accumulate * ranks
 
 
 def one_step(
-    stepper: step.Stepper, corpus: data.Corpus, place: Place, number: int, stop: threading.Event
+    stepper: Stepper,
+    streams: TokenStreams,
+    context: RankContext,
+    number: int,
+    stop: threading.Event,
 ) -> tuple[float, bool]:
-    """Run step `number`; return its loss, averaged over the ranks, and whether some rank was asked to stop."""
+    """Run step `number`; return its loss, averaged over the ranks, and whether any rank is to stop."""
     batches = data.micro_batches(
-        corpus,
+        streams,
         stepper.config,
         step=number,
-        rank=place.rank,
-        ranks=place.ranks,
-        device=place.device.torch_name,
+        rank=context.rank,
+        ranks=context.ranks,
+        device=context.device.torch_name,
     )
     loss = stepper.gradients(batches)
     stepper.update(number)
-    told = torch.stack([loss, torch.full_like(loss, float(stop.is_set()))])
-    mean, asked = average(told, place).tolist()
-    return mean, asked > 0
+    both = torch.stack([loss, torch.full_like(loss, float(stop.is_set()))])
+    mean, stopped = torch_ranks.mean_over_ranks(both, context).tolist()
+    return mean, stopped > 0
 
 
-def average(values: torch.Tensor, place: Place) -> torch.Tensor:
-    """Return the mean over the ranks."""
-    if place.ranks > 1:
-        dist.all_reduce(values)
-        values = values / place.ranks
-    return values
-
-
-def held_out_loss(stepper: step.Stepper, corpus: data.Corpus, place: Place) -> float:
-    """Return the mean loss on the same held-out sequences in every run, whatever its ranks and micro-batch."""
-    config, where = stepper.config, place.device.torch_name
+def held_out_loss(stepper: Stepper, streams: TokenStreams, context: RankContext) -> float:
+    """Return the mean loss on held-out sequences: the same ones whatever the ranks and the micro-batch."""
+    config, where = stepper.config, context.device.torch_name
     total = torch.zeros((), device=where)
     with torch.no_grad():
-        for number in range(place.rank, HELD_OUT_SEQUENCES, place.ranks):
+        for number in range(context.rank, HELD_OUT_SEQUENCES, context.ranks):
             inputs, targets = data.batch(
-                corpus.held_out,
+                streams.held_out,
                 seed=HELD_OUT_SEED,
                 step=0,
                 part=number,
@@ -198,23 +159,15 @@ def held_out_loss(stepper: step.Stepper, corpus: data.Corpus, place: Place) -> f
                 seq_len=config.data.seq_len,
             )
             total += stepper.model(inputs.to(where), targets.to(where))
-    return float(average(total, place)) * place.ranks / HELD_OUT_SEQUENCES
+    mean = float(torch_ranks.mean_over_ranks(total, context))
+    return mean * context.ranks / HELD_OUT_SEQUENCES
 
 
-def the_record(
-    config: TrainConfig,
-    place: Place,
-    seconds: list[float],
-    losses: list[float],
-    held_out: float,
-    *,
-    is_tuned: bool,
-    started: str,
-    reason: str,
+def record_of(
+    result: RunResult, config: TrainConfig, context: RankContext, *, is_tuned: bool
 ) -> Measurement:
-    """Return the run as a record: seconds per step, losses, what was trained and how."""
-    tokens = config.data.seq_len * config.data.micro_batch * config.data.accumulate * place.ranks
-    return Measurement(
+    """Return the run as a record: what was trained, and how."""
+    return result.record(
         probe="zaya1.train",
         method=METHOD,
         params={
@@ -231,21 +184,10 @@ def the_record(
             "tuned": is_tuned,
         },
         world=World(
-            device=place.device.torch_name.split(":")[0],
-            ranks=place.ranks,
+            device=context.device.torch_name.split(":")[0],
+            ranks=context.ranks,
             threads=torch.get_num_threads(),
         ),
-        outcome=Outcome.OK
-        if not reason
-        else Outcome.FAILED
-        if reason.startswith("interrupted")
-        else Outcome.WRONG_ANSWER,
-        reason=reason,
-        samples=tuple(seconds),
-        work=Done(flop=shapes.flop_per_token(config) * tokens),
-        series={"loss": tuple(losses)} | ({} if reason else {"held_out_loss": (held_out,)}),
-        conditions=place.device.conditions(),
-        doubts=place.device.doubts(),
-        device=place.device.name,
-        started_at=started,
+        device=context.device,
+        flop=shapes.flop_per_token(config) * tokens_of_a_step(config, ranks=context.ranks),
     )
