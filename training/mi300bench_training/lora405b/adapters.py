@@ -1,6 +1,9 @@
-"""Adapters: low-rank matrices A and B beside a frozen weight, in a tree of their own. Only they learn.
+"""Adapters: low-rank matrices A and B beside a frozen weight, in a tree of their own.
 
-A is drawn uniformly as PEFT does (Kaiming with a = sqrt(5): bounds 1/sqrt(in)), B is zero, so that the model starts as it was.
+Only they learn.
+
+A is drawn uniformly as PEFT does (Kaiming with a = sqrt(5): bounds 1/sqrt(in)), B is zero, so that
+the model starts as it was.
 """
 
 from typing import Any

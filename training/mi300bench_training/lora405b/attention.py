@@ -1,13 +1,15 @@
 """Causal attention over packed documents, with a backward pass of its own.
 
-Queries are taken `block` at a time, each against the keys up to its end alone, so the weights of a block exist and never
-T x T of them; the backward pass computes them again from the logarithm of their sum. Scores and softmax are float32. Keys
-and values of a group are used as they are, not repeated: a block's queries of one group are the rows of one product.
+Queries are taken `block` at a time, each against the keys up to its end alone, so the weights of a
+block exist and never T x T of them; the backward pass computes them again from the logarithm of
+their sum. Scores and softmax are float32. Keys and values of a group are used as they are, not
+repeated: a block's queries of one group are the rows of one product.
 
-Every product is written so that its large operand is read and written in rows: forward the weights are [rows, keys], backward
-[keys, rows], and only matrices of head width are ever transposed.
+Every product is written so that its large operand is read and written in rows: forward the weights
+are [rows, keys], backward [keys, rows], and only matrices of head width are ever transposed.
 
-Shape letters: B batch   T tokens   G key-value heads   g queries a key-value head   C width   R rows of a block (g x its tokens)
+Shape letters: B batch   T tokens   G key-value heads   g queries a key-value head   C width   R
+rows of a block (g x its tokens)
 """
 
 from functools import partial

@@ -1,14 +1,15 @@
-"""Text into rows: instructions or plain documents, tokens, rows packed with several documents, a cursor that can be saved.
+"""Text into rows: instructions or plain documents, tokens, rows packed with several documents, a cursor to save.
 
-A row holds `seq_len` tokens of one or more documents. A token's target is the next token of its own document; the tokens of a
-prompt and the last token of a document have none. A document that does not fit goes on in the next row, as a new one. Every
-twentieth document is held out; of fewer than twenty, the last twentieth of the tokens.
+A row holds `seq_len` tokens of one or more documents. A token's target is the next token of its own
+document; the tokens of a prompt and the last token of a document have none. A document that does
+not fit continues in the next row, as a new one. Every twentieth document is held out; of fewer than
+twenty, the last twentieth of the tokens.
 
-Files: ``.jsonl`` with prompt and completion (or instruction, input and output, as Alpaca has them; or text alone), anything
-else is plain text. Without a path: CPython's documentation of its language, which every CPython ships.
+Files: ``.jsonl`` with prompt and completion (or instruction, input and output, as Alpaca has them;
+or text alone), anything else is plain text. Without a path: CPython's documentation of its
+language, which every CPython ships.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,11 +20,11 @@ import numpy as np
 from mi300bench.errors import NodeError, PlanError, RecordError
 from numpy.typing import NDArray
 
+from mi300bench_training import text
 from mi300bench_training.lora405b.config import DataConfig
 
 IGNORED = -1  # a target that does not count
 BYTES, START, END = 256, 256, 257  # the built-in tokenizer: a byte a token, and two marks
-HELD_OUT_ONE_IN = 20
 # What marks a document's start and end, as tokenizers of this family name them.
 STARTS, ENDS = ("<|begin_of_text|>", "<s>"), ("<|end_of_text|>", "</s>")
 Rows = NDArray[np.int32]
@@ -38,7 +39,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Corpus:
+class PackedText:
     """Packed rows [rows, seq_len] to train on and held out: tokens, targets, documents."""
 
     train: dict[str, Rows]
@@ -47,15 +48,15 @@ class Corpus:
 
     @property
     def digest(self) -> str:
-        """Identify the rows to train on: a cursor into others means nothing."""
-        digest = hashlib.blake2b(digest_size=8)
-        for name in sorted(self.train):
-            digest.update(self.train[name].tobytes())
-        return digest.hexdigest()
+        """Identify the rows to train on: a cursor is a position in these rows only."""
+        return text.digest_of(*(self.train[name].tobytes() for name in sorted(self.train)))
 
 
 class Tokenizer:
-    """Text to tokens: by bytes, or by a Hugging Face ``tokenizer.json``. `start` and `end` mark a document, if known."""
+    """Text to tokens: by bytes, or by a Hugging Face ``tokenizer.json``.
+
+    `start` and `end` mark a document, if known.
+    """
 
     def __init__(self, path: str, vocab: int) -> None:
         self.path = path
@@ -84,29 +85,27 @@ class Tokenizer:
             )
 
     def _mark(self, built_in: int, names: tuple[str, ...], key: str) -> int | None:
-        """Return a mark: what ``tokenizer_config.json`` beside the tokenizer says, else a usual name that it knows."""
+        """Return a mark: that of ``tokenizer_config.json`` beside the tokenizer, else a usual name that it knows."""
         if not self.inner:
             return built_in
         beside = Path(self.path).parent / "tokenizer_config.json"
         try:
-            told = json.loads(beside.read_text()).get(key) if beside.exists() else None
+            mark = json.loads(beside.read_text()).get(key) if beside.exists() else None
         except (OSError, ValueError, AttributeError) as cause:
             raise PlanError(
                 f"{beside} cannot be read: {cause}", hint="restore it, or move it away"
             ) from cause
-        if told:
-            names = (str(told.get("content") if isinstance(told, dict) else told),)
-        found: list[int] = [
-            number for name in names if (number := self.inner.token_to_id(name)) is not None
-        ]
-        return found[0] if found else None
+        if mark:
+            names = (str(mark.get("content") if isinstance(mark, dict) else mark),)
+        numbers = (self.inner.token_to_id(name) for name in names)
+        return next((number for number in numbers if number is not None), None)
 
-    def encode(self, text: str) -> list[int]:
-        """Return the tokens of `text`."""
+    def encode(self, words: str) -> list[int]:
+        """Return the tokens of some text."""
         return (
-            list(self.inner.encode(text, add_special_tokens=False).ids)
+            list(self.inner.encode(words, add_special_tokens=False).ids)
             if self.inner
-            else list(text.encode())
+            else list(words.encode())
         )
 
     def document(self, prompt: str, answer: str) -> Document:
@@ -141,16 +140,11 @@ def _pair(row: dict[str, Any]) -> tuple[str, str] | None:
 
 def _read(path: Path) -> Iterator[tuple[str, str]]:
     """Yield (prompt, answer) of a file; `RecordError` names the line that cannot be read."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as cause:
-        raise PlanError(
-            f"{path} cannot be read as text: {cause}", hint="UTF-8 text or JSON lines"
-        ) from cause
+    contents = text.read_text(path)
     if path.suffix != ".jsonl":
-        yield "", text
+        yield "", contents
         return
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(contents.split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -170,24 +164,20 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
 
 def documents(config: DataConfig, tokenizer: Tokenizer) -> list[Document]:
     """Return the documents of a path (a file, or all files of a folder), or of CPython's documentation."""
-    if not config.path:
-        from pydoc_data import topics
-
-        pairs: list[tuple[str, str]] = [("", text) for _, text in sorted(topics.topics.items())]
+    if config.path:
+        pairs = [pair for file in text.files_of(Path(config.path)) for pair in _read(file)]
     else:
-        root = Path(config.path)
-        files = sorted(p for p in root.rglob("*") if p.is_file()) if root.is_dir() else [root]
-        pairs = [pair for file in files for pair in _read(file)]
-    found = [tokenizer.document(prompt, answer) for prompt, answer in pairs]
-    return [document for document in found if len(document.tokens) > 1]
+        pairs = [("", topic.text) for topic in text.python_topics()]
+    listed = [tokenizer.document(prompt, answer) for prompt, answer in pairs]
+    return [document for document in listed if len(document.tokens) > 1]
 
 
-def pack(found: list[Document], seq_len: int) -> dict[str, Rows]:
+def pack(documents: list[Document], seq_len: int) -> dict[str, Rows]:
     """Return rows of tokens, targets and document numbers (0, 1, ... within a row); the last, partial row is left out."""
     tokens: list[int] = []
     targets: list[int] = []
     starts: list[int] = []
-    for document in found:
+    for document in documents:
         starts.append(len(tokens))
         tokens += document.tokens
         learned = [
@@ -207,42 +197,41 @@ def pack(found: list[Document], seq_len: int) -> dict[str, Rows]:
     }
 
 
-def _first_tokens(found: list[Document], count: int) -> tuple[list[Document], list[Document]]:
-    """Return documents cut in two after so many tokens; the document there is cut too."""
+def _first_tokens(documents: list[Document], count: int) -> tuple[list[Document], list[Document]]:
+    """Return the documents cut in two after `count` tokens, within a document if need be."""
     first: list[Document] = []
-    for place, document in enumerate(found):
+    for place, document in enumerate(documents):
         if len(document.tokens) > count:
             head = Document(tokens=document.tokens[:count], prompt=min(document.prompt, count))
             tail = Document(tokens=document.tokens[count:], prompt=max(document.prompt - count, 0))
-            return [*first, head], [tail, *found[place + 1 :]]
+            return [*first, head], [tail, *documents[place + 1 :]]
         first.append(document)
         count -= len(document.tokens)
     return first, []
 
 
-def split(found: list[Document], seq_len: int) -> tuple[list[Document], list[Document]]:
-    """Return documents to train on and held out, never the same text; `PlanError` where there is not a row of either."""
-    total = sum(len(document.tokens) for document in found)
+def split(documents: list[Document], seq_len: int) -> tuple[list[Document], list[Document]]:
+    """Return documents to train on and held out, without a common text; `PlanError` if either has no whole row."""
+    total = sum(len(document.tokens) for document in documents)
     if total < 2 * seq_len:
         raise PlanError(
             f"the text has {total} tokens, under two rows of {seq_len}: one to train on, one held out",
-            hint="more text, or a smaller --seq-len",
+            hint="give more text, or a smaller --seq-len",
         )
-    held = found[::HELD_OUT_ONE_IN]
-    if (
-        len(found) >= HELD_OUT_ONE_IN
-        and seq_len <= sum(len(document.tokens) for document in held) <= total - seq_len
-    ):
-        return [document for place, document in enumerate(found) if place % HELD_OUT_ONE_IN], held
-    return _first_tokens(found, total - max(total // HELD_OUT_ONE_IN, seq_len))
+    one_in = text.HELD_OUT_ONE_IN
+    held = documents[::one_in]
+    held_tokens = sum(len(document.tokens) for document in held)
+    if len(documents) >= one_in and seq_len <= held_tokens <= total - seq_len:
+        return [document for place, document in enumerate(documents) if place % one_in], held
+    return _first_tokens(documents, total - max(total // one_in, seq_len))
 
 
-def load(config: DataConfig, *, vocab: int) -> Corpus:
-    """Return the packed corpus, a twentieth of it held out."""
+def load(config: DataConfig, *, vocab: int) -> PackedText:
+    """Return the packed text, a twentieth of it held out."""
     tokenizer = Tokenizer(config.tokenizer, vocab)
     kept, held = split(documents(config, tokenizer), config.seq_len)
     source = config.path or "CPython's documentation"
-    return Corpus(
+    return PackedText(
         train=pack(kept, config.seq_len),
         held_out=pack(held, config.seq_len),
         source=f"{source} ({tokenizer.missing})" if tokenizer.missing else source,
@@ -251,7 +240,7 @@ def load(config: DataConfig, *, vocab: int) -> Corpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Where in the text a run is: the epoch, and how many rows of it are done."""
+    """A run's position in the text: the epoch, and how many of its rows are done."""
 
     epoch: int = 0
     row: int = 0
@@ -259,7 +248,10 @@ class Cursor:
     def take(
         self, rows: dict[str, Rows], count: int, seed: int
     ) -> tuple[dict[str, Rows], "Cursor"]:
-        """Return the next `count` rows and the cursor behind them. Each epoch has an order of its own, drawn by seed."""
+        """Return the next `count` rows and the cursor behind them.
+
+        Seed and epoch determine the order of the rows.
+        """
         total, epoch, place = len(rows["tokens"]), self.epoch, self.row
         chosen: list[int] = []
         while len(chosen) < count:

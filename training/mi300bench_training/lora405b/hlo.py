@@ -1,9 +1,12 @@
-"""Reading a partitioned HLO module as text: what each device sends and computes in one run. Standard library only.
+"""Reading a partitioned HLO module as text: what each device sends and computes in one run.
 
-The module is taken right after the SPMD partitioner, where types are still the program's own: XLA's CPU backend later turns
-bfloat16 collectives into float32 ones, which would double their bytes. Loops count their bodies as often as they run, and
-a sum of all-reduces counts as one all-reduce of the sum, which is what XLA's pipeline for GPUs makes of it
-(AllReduceReassociate; the one for CPUs does not).
+Standard library only.
+
+The module is taken right after the SPMD partitioner, where types are still the program's own: XLA's
+CPU backend later turns bfloat16 collectives into float32 ones, which would double their bytes.
+Loops count their bodies as often as they run, and a sum of all-reduces counts as one all-reduce of
+the sum, which is what XLA's pipeline for GPUs makes of it (AllReduceReassociate; the one for CPUs
+does not).
 """
 
 import re

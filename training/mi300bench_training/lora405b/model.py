@@ -1,9 +1,11 @@
 """Llama 3.1: grouped-query attention with scaled rotary positions, SwiGLU, RMSNorm; adapters beside the frozen weights.
 
-Layers are stacked along the first axis of every tensor and run under `lax.scan`: one layer is compiled, whatever their
-number. Norms, softmax and loss are float32. A low-rank product is taken as (x A) B; A B never exists.
+Layers are stacked along the first axis of every tensor and run under `lax.scan`: one layer is
+compiled, whatever their number. Norms, softmax and loss are float32. A low-rank product is taken as
+(x A) B; A B never exists.
 
-Shape letters: B batch   T tokens   D hidden   V vocabulary   L layers   G key-value heads   g queries of each   C head width
+Shape letters: B batch   T tokens   D hidden   V vocabulary   L layers   G key-value heads   g
+queries of each   C head width
 """
 
 import functools
@@ -108,8 +110,9 @@ def products(
 ) -> tuple[Array, ...]:
     """Return x times each of several frozen weights, gathered where they are used.
 
-    Their input gradients are added before anything else is, so that where mp splits the weights' outputs the compiler can add the
-    devices' parts up first and reduce once; and no weight gradient is ever formed.
+    Their input gradients are added before anything else is, so that where mp splits the weights'
+    outputs the compiler can add the devices' parts up first and reduce once; and no weight gradient
+    is ever formed.
     """
     return tuple(
         x @ placing.weight(name, weight) for name, weight in zip(names, weights, strict=True)
@@ -144,7 +147,8 @@ products.defvjp(_products_forward, _products_backward)
 def low_rank(x: Array, a: Array, b: Array) -> Array:
     """Return (x A) B of x [B, T, in], A [in, r], B [r, out].
 
-    Gradients of A and B are products with the thin matrix first: the other order would transpose x and the output's gradient.
+    Gradients of A and B are products with the thin matrix first: the other order would transpose x
+    and the output's gradient.
     """
     return (x @ a) @ b
 
@@ -167,7 +171,10 @@ low_rank.defvjp(_low_rank_forward, _low_rank_backward)
 
 
 class Linear:
-    """Frozen products with their adapters, where they have one. `dropout` is (key, rate) for the adapters' input, or None."""
+    """Frozen products with their adapters, where they have one.
+
+    `dropout` is (key, rate) for the adapters' input, or None.
+    """
 
     def __init__(
         self,
@@ -254,7 +261,10 @@ def hidden_states(
     key: Array | None,
     placing: Placing,
 ) -> Array:
-    """Return the last hidden states [B, T, D], normed. `placing` knows the mesh; `key` draws dropout."""
+    """Return the last hidden states [B, T, D], normed.
+
+    `placing` knows the mesh; `key` draws dropout.
+    """
     model, lora = config.model, config.lora
     angles = positions_of(documents_BT)[..., None].astype(jnp.float32) * jnp.asarray(
         frequencies(model), jnp.float32

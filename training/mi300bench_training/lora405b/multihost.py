@@ -1,26 +1,61 @@
-"""What several processes must agree on: to stop, to give up. Each of these waits for all of them; one process alone never waits."""
+"""Several processes of one run: joining them, and what all of them must agree on.
+
+They join through `jax.distributed`, where Slurm, Open MPI, torchrun (RANK, WORLD_SIZE, MASTER_ADDR)
+or the variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID give their number.
+Each of the other functions waits for all processes; a process alone never waits.
+"""
+
+import os
+from typing import Any
 
 import jax
 import numpy as np
 from mi300bench.errors import NodeError
 
 
-def any_of(is_so: bool) -> bool:
-    """Return whether it is so in any process. A signal reaches some of them a step earlier than the others."""
+def join() -> None:
+    """Join the processes of an outside launcher, where there is one."""
+    variables = os.environ
+    count = variables.get("JAX_NUM_PROCESSES", variables.get("WORLD_SIZE", ""))
+    number = variables.get("JAX_PROCESS_ID", variables.get("RANK", ""))
+    if count and number:
+        # torchrun's own store listens on MASTER_PORT, so the coordinator takes the port above.
+        host = variables.get("MASTER_ADDR", "127.0.0.1")
+        port = int(variables.get("MASTER_PORT", "29500")) + 1
+        address = variables.get("JAX_COORDINATOR_ADDRESS", f"{host}:{port}")
+        jax.distributed.initialize(address, int(count), int(number))
+    elif int(variables.get("SLURM_NTASKS", variables.get("OMPI_COMM_WORLD_SIZE", "1"))) > 1:
+        jax.distributed.initialize()
+
+
+def gathered(tree: Any) -> Any:
+    """Return a tree of arrays on the host, unsharded, in every process."""
     if jax.process_count() == 1:
-        return is_so
+        return jax.device_get(tree)
     from jax.experimental import multihost_utils
 
-    return bool(np.any(multihost_utils.process_allgather(np.array(is_so))))
+    return multihost_utils.process_allgather(tree, tiled=True)
 
 
-def require_all(failure: Exception | None, what: str) -> None:
-    """Raise this process's failure; where another one failed, raise `NodeError`, instead of waiting for it for ever."""
-    others = any_of(failure is not None)
+def any_of(is_true: bool) -> bool:
+    """Return whether `is_true` holds in any process.
+
+    A signal reaches some of them a step before the others.
+    """
+    if jax.process_count() == 1:
+        return is_true
+    from jax.experimental import multihost_utils
+
+    return bool(np.any(multihost_utils.process_allgather(np.array(is_true))))
+
+
+def require_all(failure: Exception | None, action: str) -> None:
+    """Raise this process's failure; where another process failed, raise `NodeError`, so that none waits for ever."""
+    is_failed = any_of(failure is not None)
     if failure is not None:
         raise failure
-    if others:
+    if is_failed:
         raise NodeError(
-            f"{what} failed in another process",
-            hint="its message says why; --resume continues from what was saved",
+            f"{action} failed in another process",
+            hint="its message has the cause; --resume continues from the last checkpoint",
         )

@@ -1,7 +1,7 @@
 """Adapters as PEFT keeps them: ``adapter_config.json`` and ``adapter_model.safetensors``, which PEFT itself opens.
 
-PEFT's matrices are turned: its A is [rank, in] and its B [out, rank], one pair a layer; ours are [in, rank] and [rank, out], layers
-stacked.
+PEFT's matrices are turned: its A is [rank, in] and its B [out, rank], one pair a layer; ours are
+[in, rank] and [rank, out], layers stacked.
 """
 
 import json
@@ -69,7 +69,8 @@ def save(
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
 
 
-# Settings of PEFT that change what an adapter computes and that are not kept here, with the values at which they change nothing.
+# Settings of PEFT that change what an adapter computes and that are not kept here, with the values
+# at which they change nothing.
 ONLY: dict[str, tuple[Any, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),

@@ -1,9 +1,10 @@
 """Which axis of which tensor lies on which axis of the mesh (dp, fsdp, mp), as a table of patterns.
 
-Weights whose output is split (query, key, value, gate, up, head) lie ("fsdp", "mp"), those whose input is split (attention
-output, down) ("mp", "fsdp"). An adapter follows its weight so that mp adds no collective for it: beside a split output B is
-split and A whole, beside a split input the other way round. fsdp cuts all of them further where they are kept, and they are
-gathered where they are used. The batch lies on dp and fsdp together; sequences are never cut.
+Weights whose output is split (query, key, value, gate, up, head) lie ("fsdp", "mp"), those whose
+input is split (attention output, down) ("mp", "fsdp"). An adapter follows its weight so that mp
+adds no collective for it: beside a split output B is split and A whole, beside a split input the
+other way round. fsdp cuts all of them further where they are kept, and they are gathered where they
+are used. The batch lies on dp and fsdp together; sequences are never cut.
 """
 
 import math
@@ -87,6 +88,17 @@ def shardings(mesh: Mesh, tree: Any) -> Any:
         return NamedSharding(mesh, spec)
 
     return jax.tree_util.tree_map_with_path(one, tree)
+
+
+def place_rows(mesh: Mesh, rows: dict[str, Any]) -> dict[str, jax.Array]:
+    """Return a batch of rows on the mesh; each process gives the rows of its own devices."""
+    sharding = NamedSharding(mesh, BATCH)
+    return {
+        name: jax.make_array_from_callback(
+            value.shape, sharding, lambda index, value=value: value[index]
+        )
+        for name, value in rows.items()
+    }
 
 
 def table(mesh: Mesh, tree: Any) -> list[tuple[str, tuple[int, ...], str, tuple[int, ...]]]:

@@ -1,7 +1,7 @@
 """One training step: the loss of a batch, gradients of the adapters alone, AdamW on them.
 
-State is {adapters, optimizer, step}; it is donated, so that old and new never exist beside each other. The frozen weights
-are an argument of their own and get no gradient.
+State is {adapters, optimizer, step}; it is donated, so that old and new never exist beside each
+other. The frozen weights are an argument of their own and get no gradient.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,10 @@ def _summed_loss(
     targets_BT: Array,
     placing: Placing,
 ) -> Array:
-    """Return the sum of the cross entropies of tokens whose targets count, in float32. `head` gives each piece its own dropout."""
+    """Return the sum of the cross entropies of tokens whose targets count, in float32.
+
+    `head` gives each piece its own dropout.
+    """
 
     def some(number: Array | int, hidden: Array, targets: Array) -> Array:
         logits = head(number)("lm_head", x=hidden.reshape(-1, hidden.shape[-1])).astype(jnp.float32)
@@ -62,7 +65,8 @@ def _summed_loss(
         return jnp.where(counts, jax.nn.logsumexp(logits, axis=-1) - chosen, 0.0).sum()
 
     rows, length = targets_BT.shape
-    # Cut along the sequence: rows lie on other devices, and a piece of some of them would leave the rest idle.
+    # Cut along the sequence: rows lie on other devices, and a piece of some of them would leave the
+    # rest idle.
     piece = max(1, config.compute.loss_chunk // rows) if config.compute.loss_chunk else length
     if piece >= length:
         return some(0, hidden_BTD, targets_BT)
@@ -100,7 +104,10 @@ def summed_loss(
     key: Array | None,
     placing: Placing,
 ) -> Array:
-    """Return the summed cross entropy of the tokens that count. `batch` has tokens, targets and documents, each [B, T]."""
+    """Return the summed cross entropy of the tokens that count.
+
+    `batch` has tokens, targets and documents, each [B, T].
+    """
     hidden = model.hidden_states(
         config, weights, drawn, batch["tokens"], batch["documents"], key, placing
     )
@@ -132,7 +139,8 @@ def step_function(
 ) -> Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]:
     """Return f(weights, state, batch) -> (state, {loss, gradient_norm}).
 
-    A batch in `accumulate` parts is the same mean: each part's sum over the tokens of the whole batch, however unevenly they lie.
+    A batch in `accumulate` parts is the same mean: each part's sum over the tokens of the whole
+    batch, however unevenly they lie.
     """
     placing = Placing(mesh)
     rule = optimizer(config.optimizer, config.steps)

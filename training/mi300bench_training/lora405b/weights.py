@@ -1,7 +1,8 @@
 """Frozen weights from Hugging Face safetensors: the host holds one device's part of one stacked tensor at a time, never the model.
 
-`model.safetensors.index.json` says which file has which tensor; files are memory-mapped, and each device's part is cut out of
-them when JAX asks for it. Hugging Face's matrices are [out, in], ours [in, out], layers stacked.
+`model.safetensors.index.json` says which file has which tensor; files are memory-mapped, and each
+device's part is cut out of them when JAX asks for it. Hugging Face's matrices are [out, in], ours
+[in, out], layers stacked.
 """
 
 import json
@@ -144,6 +145,13 @@ def _reader(
         return stacked
 
     return read
+
+
+def load_or_draw(config: TrainConfig, mesh: Mesh) -> Any:
+    """Return the frozen weights on the mesh: those of ``config.weights``, or drawn ones without it."""
+    if config.weights:
+        return load(Path(config.weights), config, mesh)
+    return random_weights(config, mesh)
 
 
 def random_weights(config: TrainConfig, mesh: Mesh) -> Any:
