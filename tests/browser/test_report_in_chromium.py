@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import sync_playwright
-from tests.conftest import CHROMIUM
+from tests.available import CHROMIUM
 from tests.reports.example import ATTACK
 
 from mi300bench_reports.builder import build

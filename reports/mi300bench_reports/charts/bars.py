@@ -70,7 +70,7 @@ def timeline(
         axes.remove()
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[2, 0.6 + len(lanes)])
         above.step([t for t, _ in ready], [mib for _, mib in ready], where="post", color=COLOURS[0])
-        above.set_ylabel("ready gradients, MiB")
+        above.set_ylabel("ready, MiB")
         last_s = max((end for lane in lanes for _, _, end in lane.spans), default=0.0)
         for row, lane in enumerate(lanes):
             for index, (size, start, end) in enumerate(lane.spans):

@@ -27,8 +27,8 @@ def ranks(records: Sequence[Measurement]) -> Section | None:
         anchor="ranks",
         title="Time by rank",
         sentences=(
-            f"Time of each of {most} ranks over the median of all, by point. A column above the "
-            "rest is a slow rank; a column below the rest is a rank that the others wait for.",
+            f"Time of each of {most} ranks over the median of all, by point. A red column is a "
+            "slow rank; a blue column is a rank that the others wait for.",
         ),
         chart=heat(
             [_ratios(record) for record in shown],

@@ -1,14 +1,10 @@
-from pathlib import Path
+from dataclasses import replace
 
-from mi300bench.ingest.store_files import import_files
-from mi300bench.measurement.settings import Settings
 from mi300bench.schema.record import World
-from mi300bench.store.reader import read_records
-from tests.reports.example import all_reduce
+from tests.reports.example import MI300X, all_reduce
 
 from mi300bench_reports.sections.collectives import collectives
 
-SAMPLES = Path(__file__).parents[2] / "importers" / "samples"
 SIZES = (2**16, 2**20, 2**24, 2**28)
 
 
@@ -60,13 +56,11 @@ def test_too_few_sizes_make_no_curve(make_record) -> None:
     assert collectives([all_reduce(make_record, SIZES[0], 1e-3)]) == []
 
 
-def test_published_ranges_are_drawn(tmp_path: Path) -> None:
-    import_files(
-        [SAMPLES / "rccl_all_reduce.txt"],
-        Settings(store=tmp_path, node="n"),
-        kind="auto",
-        device="",
-        is_check=False,
-    )
-    (section,) = collectives(tuple(read_records(tmp_path)))
-    assert section.anchor == "collectives-8" and ">published<" in section.chart
+def test_published_ranges_are_drawn(make_record) -> None:
+    sizes = [2**power for power in range(20, 34)]
+    records = [
+        all_reduce(make_record, size, 5e-5 + size / 175e9, ranks=8, device=MI300X) for size in sizes
+    ]
+    (known,) = collectives(records)
+    (unknown,) = collectives([replace(record, device="a CPU") for record in records])
+    assert ">published<" in known.chart and ">published<" not in unknown.chart
