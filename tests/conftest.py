@@ -1,7 +1,6 @@
 """Fixtures that several folders share."""
 
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,27 +9,12 @@ from typing import Any
 import pytest
 from mi300bench.schema.record import Measurement, Outcome, Work, World, short_hash
 
-CHROMIUM = "/usr/bin/chromium"
+from tests.available import REASONS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, with the reason, what this machine cannot run."""
-    import importlib.util
-
-    from tests.cluster import slurm
-
-    has_torch = importlib.util.find_spec("torch") is not None
-    reasons = {
-        "torch": "" if has_torch else "torch is not installed",
-        "browser": "" if Path(CHROMIUM).exists() else f"there is no {CHROMIUM}",
-        "cluster": ""
-        if os.geteuid() == 0 and shutil.which("ip") and shutil.which("tc")
-        else "needs root and iproute2",
-        "slurm": slurm.missing(),
-        "device": ""
-        if Path("/dev/kfd").exists() or Path("/dev/nvidia0").exists()
-        else "there is no GPU",
-    }
+    reasons = {name: missing() for name, missing in REASONS.items()}
     for item in items:
         for name, reason in reasons.items():
             if reason and item.get_closest_marker(name):

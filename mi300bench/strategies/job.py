@@ -66,6 +66,13 @@ class Job:
                 hint="--memory-limit 16GiB",
             )
 
+        mesh = self.settings.mesh
+        if mesh is not None and mesh.devices != self.world.ranks:
+            raise PlanError(
+                f"a mesh of {mesh} does not cover {self.world.ranks} devices",
+                hint="--ranks, or another mesh",
+            )
+
     @property
     def trainer(self) -> str:
         """Return the trainer's name."""

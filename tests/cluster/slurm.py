@@ -6,7 +6,6 @@ Debian's slurm-wlm and munge.
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,24 +18,12 @@ from pathlib import Path
 import tomli_w
 from mi300bench.schema import config as tuned_config
 
-from mi300bench_training.zaya1.config import override_all, preset, to_tables
-from tests.schema.test_config import tuned
+from mi300bench_training.zaya1.spec import TRAINER
+from tests.available import missing_slurm
+from tests.samples import tuned
 
-NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "sinfo")
 PORTS = (26_817, 26_818)
 READY_S, JOB_S = 30.0, 120.0
-
-
-def missing() -> str:
-    """Return why Slurm cannot be started here, or the empty string."""
-    if os.geteuid() != 0:
-        return "needs root"
-    absent = [
-        name
-        for name in NEEDED
-        if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None
-    ]
-    return f"needs slurm-wlm and munge ({', '.join(absent)} missing)" if absent else ""
 
 
 def _configuration(folder: Path, host: str) -> str:
@@ -111,9 +98,11 @@ def _wait_until_idle(environment: dict[str, str], folder: Path) -> None:
 
 def run_batch_file(folder: Path, environment: dict[str, str]) -> dict:
     """Export a tuned config for sbatch, run it, and return the record that the training left."""
-    made = override_all(preset("tiny"), {"launch.ranks": 2, "launch.threads": 1, "steps": 5})
+    made = TRAINER.override(
+        TRAINER.preset("tiny"), {"launch.ranks": 2, "launch.threads": 1, "steps": 5}
+    )
     document = tuned_config.to_document(tuned()) | {
-        "config": to_tables(made),
+        "config": TRAINER.to_tables(made),
         "ranks": 2,
         "device_kind": "cpu",
     }
@@ -173,7 +162,7 @@ def measure_under_srun(folder: Path, environment: dict[str, str]) -> list[dict]:
 
 def main() -> int:
     """Print what ran under Slurm; 0 where both did."""
-    reason = missing()
+    reason = missing_slurm()
     if reason:
         print(f"Slurm: {reason}")
         return 3

@@ -7,10 +7,9 @@ import pytest
 from mi300bench.fit.gemm import Product
 from mi300bench.fit.step import Timeline
 from mi300bench.strategies.ddp.shapes import factors_of, phase_products, seconds_of
-from mi300bench.trainers import registry
 
 from mi300bench_training.zaya1 import shapes
-from mi300bench_training.zaya1.config import override_all, preset
+from mi300bench_training.zaya1.spec import TRAINER
 
 RATE = 1e11
 
@@ -32,8 +31,8 @@ def timeline(products_s: float, rest_s: float) -> Timeline:
 
 
 def test_products_of_a_phase_are_those_of_a_linear_layer() -> None:
-    config = preset("tiny")
-    gemms = registry.describe("zaya1", config).gemms
+    config = TRAINER.preset("tiny")
+    gemms = TRAINER.describe(config).gemms
     forward, backward = phase_products(gemms)
     assert seconds_of(Even(), backward) == pytest.approx(2 * seconds_of(Even(), forward))
     assert Product(m=512, n=256, k=128, layout="nt") in [
@@ -43,19 +42,19 @@ def test_products_of_a_phase_are_those_of_a_linear_layer() -> None:
 
 
 def test_at_one_rate_a_shape_costs_its_flop_and_the_rest_goes_with_the_width() -> None:
-    config = preset("small")
-    default = registry.describe("zaya1", config)
+    config = TRAINER.preset("small")
+    default = TRAINER.describe(config)
     forward, _ = phase_products(default.gemms)
     base = seconds_of(Even(), forward)
-    wider = override_all(config, {"model.expert_width": 1024})
+    wider = TRAINER.override(config, {"model.expert_width": 1024})
     factors = factors_of(
         Even(),
         default,
-        registry.describe("zaya1", wider),
+        TRAINER.describe(wider),
         timeline(base, 0.5 * base),
         width_ratio=1.0,
     )
-    new = seconds_of(Even(), phase_products(registry.describe("zaya1", wider).gemms)[0])
+    new = seconds_of(Even(), phase_products(TRAINER.describe(wider).gemms)[0])
     assert factors.forward == pytest.approx((new + 0.5 * base) / (1.5 * base))
     assert (
         factors.update > 1
@@ -65,14 +64,14 @@ def test_at_one_rate_a_shape_costs_its_flop_and_the_rest_goes_with_the_width() -
 
 
 def test_variants_keep_the_budget_and_are_models_that_can_be_built() -> None:
-    config = preset("zaya1-8b")
+    config = TRAINER.preset("zaya1-8b")
     budget = shapes.describe(config).active_elements
     found = shapes.variants(config, 0.02)
     assert len(found) > 20
     described = shapes.describe(config)
     whole = described.total_elements - described.embedding_elements
     for keys in found:
-        changed = override_all(config, keys)
+        changed = TRAINER.override(config, keys)
         other = shapes.describe(changed)
         assert abs((other.total_elements - other.embedding_elements) / whole - 1) <= 0.02
         assert abs(shapes.describe(changed).active_elements / budget - 1) <= 0.02
@@ -82,8 +81,8 @@ def test_variants_keep_the_budget_and_are_models_that_can_be_built() -> None:
 
 
 def test_padding_is_no_useful_work() -> None:
-    config = preset("zaya1-8b")
-    padded = override_all(config, {"model.vocab": 262_400})
+    config = TRAINER.preset("zaya1-8b")
+    padded = TRAINER.override(config, {"model.vocab": 262_400})
     assert shapes.flop_per_token(padded) == shapes.flop_per_token(config)
     assert shapes.flop_per_token(
         replace(config, model=replace(config.model, hidden=2560))

@@ -5,25 +5,33 @@ from dataclasses import replace
 import pytest
 from mi300bench.errors import PlanError
 from mi300bench.measurement.settings import Settings
+from mi300bench.published.figures import published_device
 from mi300bench.schema.record import Origin, World
 from mi300bench.store.reader import read_records
 from mi300bench.strategies.job import Job
-from mi300bench.trainers import registry
-from mi300bench.tuning.from_published import from_published, records_of
+from mi300bench.strategies.table import strategy_of
+from mi300bench.trainers.registry import spec_of
+from mi300bench.tuning.from_published import tune_from_published
 
+MI300X_BYTES = 206_141_652_992.0
 NODE = World(device="rocm", ranks=8)
 
 
 @pytest.fixture
 def job() -> Job:
-    config = registry.preset_config("zaya1", "zaya1-8b")
-    return Job(trainer="zaya1", config=config, world=NODE, memory_limit=206_141_652_992.0)
+    spec = spec_of("zaya1")
+    config = spec.preset("zaya1-8b")
+    return Job(spec=spec, config=config, world=NODE, memory_limit=MI300X_BYTES, keep_shapes=True)
+
+
+def records_of(device: str, job: Job):
+    return strategy_of(job).published_records(job, published_device(device))
 
 
 def test_the_config_says_that_nothing_was_measured_and_what_buckets_cannot_do(
     tmp_path, job: Job
 ) -> None:
-    tuned = from_published("mi300x", job, Settings(store=tmp_path))
+    tuned = tune_from_published(job, published_device("mi300x"), Settings(store=tmp_path))
     config = tuned.config
     assert (
         config.origin == "modelled"

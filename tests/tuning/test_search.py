@@ -7,7 +7,7 @@ from mi300bench.errors import PlanError
 from mi300bench.schema.candidate import Candidate, Knob, Option, combinations, default_of
 from mi300bench.schema.config import Confirmation
 from mi300bench.tuning.decide import decide
-from mi300bench.tuning.search import rank, sides, simplest
+from mi300bench.tuning.search import arms, rank, simplest
 
 # Seconds that each option takes off a step of ten.
 SAVES = {("a", 1): 2.0, ("b", 1): 0.05, ("c", 1): 1.0, ("c", 2): -3.0}
@@ -52,22 +52,22 @@ def test_a_change_that_promises_too_little_is_dropped(ranked) -> None:
 def test_a_pick_of_several_changes_runs_beside_its_ablations_least_promising_first(ranked) -> None:
     default = default_of(KNOBS)
     pick = simplest(ranked[0].candidate, simulate, lambda _: True)
-    chosen = sides(default, pick, ranked, simulate, count=2)
-    assert [side.reverts for side in chosen] == ["", "", "a", "c"]
+    chosen = arms(default, pick, ranked, simulate, count=2)
+    assert [arm.reverts for arm in chosen] == ["", "", "a", "c"]
     assert not chosen[0].candidate.changed and chosen[2].candidate.changed == ("c",)
 
 
 def test_without_a_promising_pick_one_candidate_runs_to_see_whether_that_holds(ranked) -> None:
     default = default_of(KNOBS)
-    chosen = sides(default, default, ranked, simulate, count=2)
+    chosen = arms(default, default, ranked, simulate, count=2)
     assert len(chosen) == 2 and chosen[1].candidate is ranked[0].candidate
 
 
 def test_a_pick_of_one_change_runs_beside_the_next_best(ranked) -> None:
     default = default_of(KNOBS)
     pick = default.with_option("a", KNOBS[0].options[1])
-    chosen = sides(default, pick, ranked, simulate, count=2)
-    assert [len(side.candidate.changed) for side in chosen] == [0, 1, 3]
+    chosen = arms(default, pick, ranked, simulate, count=2)
+    assert [len(arm.candidate.changed) for arm in chosen] == [0, 1, 3]
 
 
 def test_too_large_a_space_is_an_error_and_never_a_part() -> None:
@@ -75,7 +75,7 @@ def test_too_large_a_space_is_an_error_and_never_a_part() -> None:
         list(combinations(KNOBS, most=11))
 
 
-def test_of_sides_that_tie_the_one_with_the_fewest_changes_is_picked() -> None:
+def test_of_arms_that_tie_the_one_with_the_fewest_changes_is_picked() -> None:
     default = [10.0, 10.1, 9.9]
     both = [8.0, 8.1, 7.9]
     without_b = [8.02, 8.08, 7.95]

@@ -11,23 +11,49 @@ from mi300bench.measurement.measure import Measured
 from mi300bench.measurement.settings import Settings
 from mi300bench.runner.session import Tally
 from mi300bench.schema import config as tuned_config
+from mi300bench.schema.candidate import Candidate, Option
 from mi300bench.schema.record import Work, World
-from mi300bench.strategies.ddp import memory
+from mi300bench.strategies.base import Space
+from mi300bench.strategies.ddp import strategy as data_parallel
+from mi300bench.strategies.ddp.layouts import (
+    default_layout,
+    layouts_of,
+    step_params,
+    timeline_params,
+)
+from mi300bench.strategies.ddp.memory import MARGIN
+from mi300bench.strategies.ddp.stages import run_options, stages
 from mi300bench.strategies.job import Job
-from mi300bench.trainers import registry
-from mi300bench.tuning import confirm, tune
-from mi300bench.tuning.autotune import needed_points, require_basis
-from mi300bench.tuning.confirm import affordable
-from mi300bench.tuning.tune import search, space_of, step_point, tune, wanted_values
+from mi300bench.strategies.table import strategy_of
+from mi300bench.trainers.registry import spec_of
+from mi300bench.tuning import confirm as confirming
+from mi300bench.tuning.autotune import require_basis
+from mi300bench.tuning.confirm import affordable, confirm
+from mi300bench.tuning.search import Arm
+from mi300bench.tuning.tune import search, search_what_fits, tune
 from mi300bench.units import MIB
 
+ZAYA1 = spec_of("zaya1")
 WORLD = World(device="cpu", ranks=2, threads=1)
 ALONE = World(device="cpu", ranks=1, threads=2)
 
 
 @pytest.fixture
 def job() -> Job:
-    return Job(trainer="zaya1", config=registry.preset_config("zaya1", "tiny"), world=WORLD)
+    return Job(spec=ZAYA1, config=ZAYA1.preset("tiny"), world=WORLD, keep_shapes=True)
+
+
+def points_of(job: Job):
+    return [point for stage in stages(job) for point in stage.points]
+
+
+def space_of(job: Job, records) -> Space:
+    return strategy_of(job).space(job, records, Settings())
+
+
+def need_of(job: Job, config, load: float = 1.0) -> float:
+    """Bytes of the tensors of `config` on one of two ranks."""
+    return ZAYA1.data_parallel.memory(config, ranks=2, readings={"expert_load": load}).peak_bytes
 
 
 @pytest.fixture
@@ -35,7 +61,7 @@ def timeline(make_record, job: Job):
     """Return a function that makes the timeline of a layout with changed keys, its phases stretched."""
 
     def make(layout=None, stretch: float = 1.0, **keys):
-        layout = layout or job.layout
+        layout = layout or default_layout(job)
         count = 30
         series = {
             "parameter": tuple(f"p{i}" for i in range(count)),
@@ -46,7 +72,7 @@ def timeline(make_record, job: Job):
             "update_s": (0.05,) * 5,
             "expert_load": (1.5, 2.5),
         }
-        params = job.params(layout, **keys)
+        params = timeline_params(job, layout, keys)
         return make_record(
             "zaya1.backward",
             params=params,
@@ -94,7 +120,7 @@ def test_a_choice_names_the_records_it_rests_on(job: Job, records) -> None:
     assert set(choice.evidence) == {record.id for record in records}
     assert tuned.config.confirmed is None
     assert tuned.config.config["ddp"]["bucket_cap_mb"] == choice.value
-    assert registry.from_tables("zaya1", tuned.config.config) is not None
+    assert ZAYA1.from_tables(tuned.config.config) is not None
 
 
 def test_a_measured_change_is_weighed_and_an_unmeasured_one_is_said(
@@ -118,9 +144,9 @@ def test_ranks_and_threads_are_chosen_with_the_micro_batch_at_the_same_global_ba
 ) -> None:
     free = replace(job, may_regroup=True)
     assert {
-        layout.micro_batch * layout.accumulate * layout.world.ranks for layout in free.layouts()
+        layout.micro_batch * layout.accumulate * layout.world.ranks for layout in layouts_of(free)
     } == {8}
-    elsewhere = next(layout for layout in free.layouts() if layout.world.ranks == 1)
+    elsewhere = next(layout for layout in layouts_of(free) if layout.world.ranks == 1)
     tuned = tune(
         free, [*records, timeline(elsewhere, stretch=0.5)], Settings(), confirm_by_runs=False
     )
@@ -134,24 +160,22 @@ def test_ranks_and_threads_are_chosen_with_the_micro_batch_at_the_same_global_ba
 def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(
     job: Job, records, timeline
 ) -> None:
-    small = next(layout for layout in job.layouts() if layout.micro_batch == 1)
+    small = next(layout for layout in layouts_of(job) if layout.micro_batch == 1)
     found = [
         *records,
         timeline(small, stretch=0.5),
         timeline(**{"compute.recompute": "block"}, stretch=1.2),
     ]
-    need = registry.module("zaya1", "memory").need
-    limits = [
-        need(job.with_keys({"data.micro_batch": size}), ranks=2).peak_bytes for size in (1, 4)
-    ]
+    limits = [need_of(job, job.with_keys({"data.micro_batch": size})) for size in (1, 4)]
     tight = replace(job, memory_limit=sum(limits) / 2)
-    assert "block" in wanted_values(tight)["compute.recompute"]
+    assert {"compute.recompute": "block"} in run_options(tight)[ZAYA1.knob("recompute")]
     space = space_of(tight, found)
-    ranked, best = search(space)
+    ranked, best = search(tight, space)
     assert all(space.memory.held(row.candidate) <= tight.memory_limit for row in ranked)
     assert best.changed
+    small_job = replace(job, memory_limit=1e6)
     with pytest.raises(PlanError) as caught:
-        search(space_of(replace(job, memory_limit=1e6), found))
+        search(small_job, space_of(small_job, found))
     assert (
         "no candidate fits into 976.6 KiB" in str(caught.value)
         and "--memory-limit" in caught.value.hint
@@ -161,14 +185,11 @@ def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(
 def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fits(
     monkeypatch, job: Job, records, timeline, make_record
 ) -> None:
-    from mi300bench.measurement.measure import Measured
-    from mi300bench.runner.session import Tally
 
-    small = next(layout for layout in job.layouts() if layout.micro_batch == 1)
+    small = next(layout for layout in layouts_of(job) if layout.micro_batch == 1)
     chunk = timeline(stretch=0.5, **{"compute.loss_chunk": 256})
     found = [*records, timeline(small, stretch=0.6), chunk]
-    need = registry.module("zaya1", "memory").need
-    default_need = need(job.config, ranks=2, load=2.0).peak_bytes
+    default_need = need_of(job, job.config, load=2.0)
     limit = 1.3 * default_need
     measured: list[dict] = []
 
@@ -191,7 +212,7 @@ def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fi
         )
         return Measured(run="r", path=Path("r"), records=(record,), tally=Tally())
 
-    monkeypatch.setattr(tuning, "measure", scripted)
+    monkeypatch.setattr(data_parallel, "measure", scripted)
     tight = replace(job, memory_limit=limit)
     own = {
         "peak_bytes": (default_need,),
@@ -201,30 +222,32 @@ def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fi
     }
     found.append(
         make_record(
-            "zaya1.memory", params=job.step_params({}), world=WORLD, series=own, id="default's"
+            "zaya1.memory", params=step_params(job, {}), world=WORLD, series=own, id="default's"
         )
     )
     space = space_of(tight, found)
-    ranked, best = search(space)
+    _, best = search(tight, space)
     assert "loss_chunk" in best.changed and space.memory.is_near(best)
-    space, ranked, best, taken = tune.prove_memory(tight, space, ranked, best, Settings())
-    assert measured and measured[0]["compute.loss_chunk"] == 256 and len(taken) == len(measured)
-    assert best.label in space.memory.proven and "loss_chunk" not in best.changed
+    assert search_what_fits(tight, space, may_run=False)[1] == best and not measured
+    _, best = search_what_fits(tight, space, may_run=True)
+    assert measured and measured[0]["compute.loss_chunk"] == 256
+    assert len(space.memory.records()) == len(measured)
+    assert best.label in space.memory.known.proven and "loss_chunk" not in best.changed
 
 
 def test_the_memory_of_a_process_corrects_the_model(make_record, job: Job, records) -> None:
-    need = registry.module("zaya1", "memory").need(job.config, ranks=2, load=2.0).peak_bytes
+    need = need_of(job, job.config, load=2.0)
     series = {
         "peak_bytes": (need,),
         "held_before_bytes": (1e8,),
         "held_bytes": (1e8 + 1.5 * need,),
         "expert_load": (2.0,),
     }
-    record = make_record("zaya1.memory", params=job.step_params({}), world=WORLD, series=series)
+    record = make_record("zaya1.memory", params=step_params(job, {}), world=WORLD, series=series)
     space = space_of(job, [*records, record])
-    assert space.memory.overhead == pytest.approx(1.5) and space.memory.held(
+    assert space.memory.known.overhead == pytest.approx(1.5) and space.memory.held(
         space.default
-    ) == pytest.approx(1e8 + memory.MARGIN * 1.5 * need)
+    ) == pytest.approx(1e8 + MARGIN * 1.5 * need)
     assert not space.memory.doubts() and space_of(job, records).memory.doubts()
 
 
@@ -244,7 +267,7 @@ def test_the_memory_of_another_config_corrects_nothing(make_record, job: Job, re
     found = [
         make_record(
             "zaya1.memory",
-            params=job.step_params({}) | other,
+            params=step_params(job, {}) | other,
             world=WORLD,
             series=series,
             id=str(number),
@@ -256,7 +279,9 @@ def test_the_memory_of_another_config_corrects_nothing(make_record, job: Job, re
 
 def test_points_of_whole_steps_keep_the_accumulation(job: Job) -> None:
     config = job.with_keys({"data.accumulate": 4})
-    params = replace(job, config=config).step_params({"launch.ranks": 2, "compute.loss_chunk": 256})
+    params = step_params(
+        replace(job, config=config), {"launch.ranks": 2, "compute.loss_chunk": 256}
+    )
     assert (
         params["data.accumulate"] == 4
         and params["compute.loss_chunk"] == 256
@@ -301,8 +326,11 @@ def test_records_of_two_devices_are_refused(job: Job, records, make_record) -> N
 
 def test_one_rank_has_no_buckets_and_all_other_knobs(job: Job, timeline) -> None:
     alone = replace(job, world=ALONE)
-    assert not [point for point in needed_points(alone) if point.probe.startswith("collective")]
-    found = [timeline(alone.layout), timeline(alone.layout, **{"compute.experts": "loop"})]
+    assert not [point for point in points_of(alone) if point.probe.startswith("collective")]
+    found = [
+        timeline(default_layout(alone)),
+        timeline(default_layout(alone), **{"compute.experts": "loop"}),
+    ]
     tuned = tune(alone, found, Settings(), confirm_by_runs=False)
     assert (
         "ddp.bucket_cap_mb" not in tuned.config.choices
@@ -313,11 +341,6 @@ def test_one_rank_has_no_buckets_and_all_other_knobs(job: Job, timeline) -> None
 def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(
     monkeypatch, job: Job, make_record
 ) -> None:
-    from mi300bench.measurement.measure import Measured
-    from mi300bench.runner.session import Tally
-    from mi300bench.schema.candidate import Candidate, Option
-    from mi300bench.tuning.search import Side
-
     runs = []
     seconds = {0: [1.25, 1.11, 1.13, 1.12, 1.11, 1.12], 1: [1.0, 0.97, 1.0, 0.99, 1.0, 0.98]}
 
@@ -337,29 +360,29 @@ def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(
     monkeypatch.setattr(confirming, "measure", scripted)
     knob = Candidate(options={"experts": Option()})
     wanted = [
-        Side(candidate=knob),
-        Side(candidate=knob.with_option("experts", Option(keys={"compute.experts": "loop"}))),
+        Arm(candidate=knob),
+        Arm(candidate=knob.with_option("experts", Option(keys={"compute.experts": "loop"}))),
     ]
     said: list[str] = []
 
-    def confirm(settings: Settings) -> confirm.Confirmation:
-        return confirm.confirm(
+    def confirmed(settings: Settings) -> confirming.FreshRuns:
+        return confirm(
             job.trainer,
             wanted,
-            lambda one, stop: step_point(job, one, stop),
+            lambda one, stop: strategy_of(job).step_point(job, one, stop),
             rounds=3,
             step_s=1.0,
             settings=settings,
         )
 
-    found = confirm(Settings(say=said.append))
+    found = confirmed(Settings(say=said.append))
     assert len(runs) == 2 and "adding as many" in said[0]
     assert found.decision is not None and found.decision.rounds == 6 and found.decision.pick == 1
     assert len(found.evidence[1]) == 6
     # A clear answer needs no more.
     runs.clear()
     seconds[0] = [1.5, 1.51, 1.49]
-    assert confirm(Settings()).decision.rounds == 3 and len(runs) == 1
+    assert confirmed(Settings()).decision.rounds == 3 and len(runs) == 1
 
 
 def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
@@ -367,11 +390,11 @@ def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
         monkeypatch.setattr(Settings, "remaining_s", lambda self: seconds)
         return Settings()
 
-    sides, stop = affordable(left(1000.0), 1.0, sides=3, rounds=3)
-    assert sides == 3 and stop.max_seconds == confirm.MOST_SAMPLING_S
-    sides, stop = affordable(left(90.0), 1.0, sides=3, rounds=3)
-    assert sides == 2 and stop.max_seconds == pytest.approx(6.0)
-    assert affordable(left(1.0), 1.0, sides=3, rounds=3)[0] == 2
+    arms, stop = affordable(left(1000.0), 1.0, arms=3, rounds=3)
+    assert arms == 3 and stop.max_seconds == confirming.MOST_SAMPLING_S
+    arms, stop = affordable(left(90.0), 1.0, arms=3, rounds=3)
+    assert arms == 2 and stop.max_seconds == pytest.approx(6.0)
+    assert affordable(left(1.0), 1.0, arms=3, rounds=3)[0] == 2
 
 
 @pytest.mark.torch
@@ -394,7 +417,7 @@ def test_a_budget_that_is_too_short_says_which_one_is_enough(make_record, tmp_pa
     measured = Measured(
         run="r", path=tmp_path / "r.jsonl", records=records, tally=Tally(ok=3, left_out=6)
     )
-    with pytest.raises(PlanError, match="6 of 9 are left") as caught:
+    with pytest.raises(PlanError, match="6 of 9 ") as caught:
         require_basis(measured, 9, seconds=10.0, budget_s=22.0)
     assert "--budget 80s" in caught.value.hint and "r.jsonl" in caught.value.hint
     require_basis(replace(measured, tally=Tally(ok=3)), 9, seconds=10.0, budget_s=22.0)
