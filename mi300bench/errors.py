@@ -1,18 +1,18 @@
-"""Errors a user can act on. Each has a hint, the next step, and an exit code of its own.
+"""Errors that a user can act on. Each has a hint (the next step) and its own exit code.
 
 Mi300benchError
     PlanError       2   the request makes no sense
-    NodeError       3   this machine cannot do it
+    NodeError       3   this machine cannot run the request
     RecordError     4   stored data cannot be read
-    ProbeError      5   at least one point failed; the rest is saved
-    CheckError      6   all was read, and it does not pass: a figure that cannot be right, a machine that got slower
+    ProbeError      5   at least one point failed; all other records are saved
+    CheckError      6   a check failed: an impossible figure, or a machine that got slower
 """
 
 from typing import ClassVar
 
 
 class Mi300benchError(Exception):
-    """Base of all errors that end a command with a message instead of a trace."""
+    """Base of all errors that end a command with a message instead of a traceback."""
 
     exit_code: ClassVar[int] = 1
 
@@ -40,12 +40,12 @@ class RecordError(Mi300benchError):
 
 
 class ProbeError(Mi300benchError):
-    """At least one point failed; every other record is saved."""
+    """At least one point failed; all other records are saved."""
 
     exit_code = 5
 
 
 class CheckError(Mi300benchError):
-    """What was checked does not pass: a figure that cannot be right, a point that got slower."""
+    """A check failed: an impossible figure, or a point that got slower."""
 
     exit_code = 6

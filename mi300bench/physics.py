@@ -1,7 +1,7 @@
-"""The formulas behind every derived figure: published, in one place, unit-tested.
+"""The published formulas behind every derived figure.
 
-Collectives follow nccl-tests (doc/PERFORMANCE.md): algbw = S / t, busbw = algbw * factor, where S is
-the total size: the output of an all_gather, the input of a reduce_scatter.
+Collectives follow nccl-tests (doc/PERFORMANCE.md): algbw = S / t, busbw = algbw * factor. S is the
+total size: the output of an all_gather, the input of a reduce_scatter.
 """
 
 from mi300bench.errors import PlanError
@@ -20,7 +20,7 @@ def busbw_factor(op: str, ranks: int) -> float:
         return (ranks - 1) / ranks
     if op in _ONE_WAY:
         return 1.0
-    raise PlanError(f"unknown collective {op!r}", hint=f"one of {', '.join(COLLECTIVES)}")
+    raise PlanError(f"unknown collective {op!r}", hint=f"choose one of {', '.join(COLLECTIVES)}")
 
 
 def algbw(message_bytes: float, seconds: float) -> float:
@@ -34,25 +34,27 @@ def busbw(op: str, message_bytes: float, seconds: float, ranks: int) -> float:
 
 
 def hops(op: str, ranks: int, *, backend: str = "") -> int:
-    """Return how many one-way delays a small `op` takes in a ring of `ranks`, as our probes chain calls.
+    """Return the number of one-way delays of a small `op` in a ring of `ranks`.
 
-    One-way operations are chained (the root rotates, send and receive alternate), so each costs one hop. gloo's
-    TCP transport sends only after the receiver has said that it is ready; where both sides send at once, as in
-    the gathering operations, that notice is a hop of its own (measured among two ranks).
+    The probes chain one-way operations (the root of a broadcast rotates, send and receive
+    alternate), so each of these costs one hop. gloo's TCP transport sends only after the receiver
+    has signalled that it is ready. Where both sides send at once, as in the gathering operations,
+    this signal costs one more hop (measured with two ranks).
     """
     busbw_factor(op, ranks)
     if op in _FULL_RING:
         return 2 * (ranks - 1)
     if op in _ONE_WAY:
         return 1
-    notice = 1 if backend == "gloo" else 0
-    return notice + (ranks - 1 if op == "all_gather" else 1)
+    ready_signal = 1 if backend == "gloo" else 0
+    return ready_signal + (ranks - 1 if op == "all_gather" else 1)
 
 
 def nic_rate(op: str, busbw_bytes_per_second: float, *, nodes: int, ranks: int) -> float:
-    """Return the rate per rank across `nodes` nodes of `ranks` ranks in all, in bytes per second.
+    """Return the bytes per second that a rank sends to other nodes; `ranks` is the total.
 
-    Ring operations cross with busbw * (k-1)/(n-1); all_to_all with busbw * (n - n/k)/(n-1).
+    With k nodes and n ranks: busbw * (k-1)/(n-1) for ring operations, and
+    busbw * (n - n/k)/(n-1) for all_to_all.
     """
     if op == "all_to_all":
         return busbw_bytes_per_second * (ranks - ranks / nodes) / (ranks - 1)
@@ -62,18 +64,18 @@ def nic_rate(op: str, busbw_bytes_per_second: float, *, nodes: int, ranks: int) 
 def tcp_goodput(rate_bits_per_second: float) -> float:
     """Return the payload bytes per second of TCP (timestamps on) over Ethernet frames at MTU 1500.
 
-    1448 payload bytes travel in 1514 bytes of frame, which is what a token bucket counts.
+    A frame of 1514 bytes carries 1448 payload bytes; a token bucket counts the frame.
     """
     return rate_bits_per_second / 8 * 1448 / 1514
 
 
 def gemm_flop(m: int, n: int, k: int) -> float:
-    """Return the FLOP of an M x N x K product; K is the reduction, a multiply-add counts two."""
+    """Return the FLOP of an M x N x K product; K is the reduction, a multiply-add is 2 FLOP."""
     return 2.0 * m * n * k
 
 
 def model_flops_utilisation(
     flop: float, seconds: float, peak_flop_per_second: float | None
 ) -> float | None:
-    """Return MFU, or None where the peak is unknown."""
+    """Return the MFU, or None if the peak is unknown."""
     return None if peak_flop_per_second is None else flop / seconds / peak_flop_per_second

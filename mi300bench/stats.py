@@ -1,7 +1,7 @@
-"""Every statistic of the project: functions of records and samples, nowhere else.
+"""All statistics of the project, as functions of records and samples.
 
-The estimate is the median of each process; the interval is taken over process medians, because samples
-of one process are correlated and the variance between processes is what a user meets. A rate is work
+Each process is represented by its median. Intervals are computed over process medians: samples of
+one process are correlated, and a user also meets the variance between processes. A rate is the work
 over the median time, never a mean of rates.
 """
 
@@ -14,7 +14,7 @@ from enum import StrEnum
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement, Outcome, Work
 
-# An effect must exceed this as well as the noise before it is called one.
+# A difference counts only if it exceeds both this and the noise.
 SMALLEST_EFFECT = 0.03
 CONFIDENCE = 0.95
 
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """B against A: the ratio of their times (under 1: B is faster), its interval, the rank test, the verdict."""
+    """B against A. `ratio` is the ratio of their times: below 1, B is faster."""
 
     ratio: Interval
     p_value: float | None
@@ -38,14 +38,15 @@ class Comparison:
 
 
 def typical(samples: Sequence[float]) -> float:
-    """Return the median: a single stall must not move the answer."""
+    """Return the median, which a single stall does not change."""
     return statistics.median(samples)
 
 
 def relative_half_width(samples: Sequence[float]) -> float:
-    """Return half the confidence interval of the median over the median, from order statistics.
+    """Return half the width of the median's confidence interval, relative to the median.
 
-    Distribution-free: the ranks n/2 +- z sqrt(n)/2 bound the median. Infinite below five samples.
+    Distribution-free: the samples of rank n/2 +- z sqrt(n)/2 bound the median. The result is
+    infinite for fewer than five samples.
     """
     count = len(samples)
     if count < 5:
@@ -59,21 +60,21 @@ def relative_half_width(samples: Sequence[float]) -> float:
 
 
 def seconds_per_call(record: Measurement) -> float:
-    """Return the median seconds of one call; `ValueError` where the record has no speed."""
+    """Return the median seconds of one call; raise `ValueError` if the outcome is not ok."""
     if record.outcome is not Outcome.OK:
         raise ValueError(
-            f"{record.probe} {dict(record.params)} is {record.outcome}: it has no speed"
+            f"{record.probe} {dict(record.params)} has no speed: its outcome is {record.outcome}"
         )
     return typical(record.samples)
 
 
 def bandwidth(work: Work, seconds: float) -> float:
-    """Return bytes per second read and written by one call."""
+    """Return the bytes that one call reads and writes per second."""
     return (work.bytes_read + work.bytes_written) / seconds
 
 
 def flop_rate(work: Work, seconds: float) -> float:
-    """Return FLOP per second of one call."""
+    """Return the FLOP per second of one call."""
     return work.flop / seconds
 
 
@@ -84,9 +85,9 @@ def _student(confidence: float, freedom: int) -> float:
 
 
 def interval_over_processes(medians: Sequence[float], within: float = 0.0) -> Interval:
-    """Return median and interval of positive process medians, symmetric in the logarithm.
+    """Return the median of positive process medians and its interval, symmetric in the logarithm.
 
-    `within` is the relative half-width inside one process; it stands in where there is one process only.
+    `within` is the relative half-width inside a process. It is used only if there is one process.
     """
     middle = typical(medians)
     if len(medians) == 1:
@@ -102,7 +103,7 @@ def interval_of(records: Iterable[Measurement]) -> Interval:
     """Return the interval of seconds per call over the passes of one point."""
     passes = [record for record in records if record.outcome is Outcome.OK]
     if not passes:
-        raise ValueError("no record with a speed")
+        raise ValueError("no record has the outcome ok, so there is no interval")
     within = max(min(relative_half_width(record.samples), 1.0) for record in passes)
     return interval_over_processes([seconds_per_call(record) for record in passes], within)
 
@@ -110,12 +111,14 @@ def interval_of(records: Iterable[Measurement]) -> Interval:
 def ratio_of_pairs(first: Sequence[float], second: Sequence[float]) -> Interval:
     """Return second / first over interleaved pairs of process medians, with its interval."""
     if len(first) != len(second) or not first:
-        raise ValueError(f"pairs need equal, non-zero counts, not {len(first)} and {len(second)}")
+        raise ValueError(
+            f"paired runs need equal, non-zero counts (got {len(first)} and {len(second)})"
+        )
     return interval_over_processes([b / a for a, b in zip(first, second, strict=True)], within=1.0)
 
 
 def rank_test(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return the two-sided p of Mann and Whitney, or None below three values a side."""
+    """Return the two-sided p value of the Mann-Whitney test; None below three values per side."""
     if min(len(first), len(second)) < 3:
         return None
     from scipy.stats import mannwhitneyu
@@ -124,7 +127,11 @@ def rank_test(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def verdict_of(ratio: Interval, smallest: float = SMALLEST_EFFECT) -> Verdict:
-    """Return what an interval of a ratio of seconds says: a change lies outside it and over the smallest effect."""
+    """Return the verdict for a ratio of times, given its interval.
+
+    Faster or slower: the interval excludes 1 and the effect exceeds `smallest`. Same: the whole
+    interval lies within `smallest` of 1. Otherwise the data cannot tell.
+    """
     excludes_one = ratio.high < 1 or ratio.low > 1
     if excludes_one and abs(ratio.mid - 1) > smallest:
         return Verdict.FASTER if ratio.mid < 1 else Verdict.SLOWER
@@ -136,11 +143,7 @@ def verdict_of(ratio: Interval, smallest: float = SMALLEST_EFFECT) -> Verdict:
 def compare(
     first: Sequence[float], second: Sequence[float], *, smallest: float = SMALLEST_EFFECT
 ) -> Comparison:
-    """Compare interleaved process medians of A and B and say faster, slower, same or cannot tell.
-
-    Same: the whole interval of the ratio lies within `smallest` of 1. Faster or slower: the interval
-    excludes 1 and the effect exceeds `smallest`.
-    """
+    """Compare interleaved process medians of A and B; see `verdict_of` for the rule."""
     ratio = ratio_of_pairs(first, second)
     return Comparison(
         ratio=ratio, p_value=rank_test(first, second), verdict=verdict_of(ratio, smallest)

@@ -1,7 +1,7 @@
-"""Base units inside, prefixes only here: parsing what people write, printing what they read.
+"""Parsing and printing of quantities. Only this module uses unit prefixes.
 
-Seconds, bytes, FLOP and their rates are plain floats everywhere else. Sizes read as rccl-tests reads
-them: K, M, G and KiB, MiB, GiB are binary; kB, MB, GB are decimal.
+Seconds, bytes, FLOP and their rates are plain floats everywhere else. Sizes are parsed as in
+rccl-tests: K, M, G and KiB, MiB, GiB are binary; kB, MB, GB are decimal.
 """
 
 import re
@@ -26,7 +26,7 @@ class Unit(StrEnum):
 MIB = 1024**2
 GIB = 1024**3
 
-# Bytes of one element, by the name torch and numpy share.
+# Bytes of one element, by the dtype name that torch and numpy share.
 ELEMENT_BYTES = {
     "bfloat16": 2,
     "float16": 2,
@@ -59,7 +59,10 @@ _FACTORS = {
     "gb": 1000**3,
 }
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
-_SIZE_HINT = "write a number with B, K/KiB, M/MiB, G/GiB (binary) or kB, MB, GB (decimal), such as 16MB or 64MiB"
+_SIZE_HINT = (
+    "write a number with B, K/KiB, M/MiB, G/GiB (binary) or kB, MB, GB (decimal), "
+    "such as 16MB or 64MiB"
+)
 _PREFIXES = (
     (1e15, "P"),
     (1e12, "T"),
@@ -75,11 +78,12 @@ _DURATION_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def dtype_name(text: str) -> str:
-    """Return torch's name of a dtype; `PlanError` where it is none that we measure."""
+    """Return torch's name of a dtype; raise `PlanError` if no probe measures it."""
     name = DTYPE_ALIASES.get(text.lower(), text.lower())
     if name not in ELEMENT_BYTES:
         raise PlanError(
-            f"unknown dtype {text!r}", hint=f"one of {', '.join([*DTYPE_ALIASES, *ELEMENT_BYTES])}"
+            f"unknown dtype {text!r}",
+            hint=f"choose one of {', '.join([*DTYPE_ALIASES, *ELEMENT_BYTES])}",
         )
     return name
 
@@ -95,13 +99,13 @@ def _to_bytes(number: float, unit: str, text: str) -> int:
     size = number * _FACTORS[unit.lower()]
     if size != int(size) or size < 1:
         raise PlanError(
-            f"{text!r} is {size:g} bytes, which is no whole positive number", hint=_SIZE_HINT
+            f"{text!r} is {size:g} bytes, which is not a positive whole number", hint=_SIZE_HINT
         )
     return int(size)
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that `text` states, such as ``64MiB`` (binary) or ``16MB`` (decimal)."""
+    """Return the bytes of a size such as ``64MiB`` (binary) or ``16MB`` (decimal)."""
     number, unit = _split_size(text)
     return _to_bytes(number, unit, text)
 
@@ -130,8 +134,8 @@ def _size_range(text: str) -> tuple[int, ...]:
     step = parse_size(rule[1:])
     if first > last or (rule[0] == "x" and step < 2):
         raise PlanError(
-            f"the range {text!r} has no second point",
-            hint="FROM at most TO, a factor of at least 2",
+            f"the range {text!r} does not grow",
+            hint="FROM must be at most TO, and the factor at least 2",
         )
     sizes = [first]
     while (following := sizes[-1] * step if rule[0] == "x" else sizes[-1] + step) <= last:
@@ -144,7 +148,7 @@ def _size_range(text: str) -> tuple[int, ...]:
 
 
 def parse_integers(text: str) -> tuple[int, ...]:
-    """Return the whole numbers of a list such as ``2,4,8`` or of a range such as ``256:4096:x2``."""
+    """Return the integers of a list such as ``2,4,8`` or of a range such as ``256:4096:x2``."""
     return parse_sizes(text)
 
 
@@ -159,7 +163,9 @@ def parse_duration(text: str) -> float:
         )
     seconds = sum(float(number) * _DURATION_SECONDS[unit] for number, unit in pieces)
     if seconds <= 0:
-        raise PlanError(f"{text!r} is no time", hint="give at least a second")
+        raise PlanError(
+            f"the time {text!r} is not positive", hint="write a positive time, such as 90s or 5m"
+        )
     return seconds
 
 
@@ -181,7 +187,7 @@ def format_quantity(value: float | None, unit: Unit, digits: int = 3) -> str:
 
 
 def format_bytes(size: float) -> str:
-    """Return a size in binary prefixes, exact where it is: ``64 MiB``, ``1.5 KiB``, ``12 B``."""
+    """Return a size with a binary prefix: ``64 MiB``, ``1.5 KiB``, ``12 B``."""
     for scale, name in ((GIB, "GiB"), (MIB, "MiB"), (1024, "KiB")):
         if size >= scale:
             return f"{size / scale:.4g} {name}"

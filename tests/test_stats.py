@@ -9,7 +9,7 @@ from mi300bench.stats import Verdict
 
 def test_a_wrong_answer_has_no_speed(make_record) -> None:
     record = make_record(outcome=Outcome.WRONG_ANSWER, reason="off by one")
-    with pytest.raises(ValueError, match="no speed"):
+    with pytest.raises(ValueError, match=str(Outcome.WRONG_ANSWER)):
         stats.seconds_per_call(record)
 
 
@@ -43,7 +43,7 @@ def test_the_interval_of_the_median_covers_it_as_often_as_it_says() -> None:
     assert hits / 400 > 0.93
 
 
-def test_few_samples_know_nothing() -> None:
+def test_too_few_samples_give_no_interval() -> None:
     assert stats.relative_half_width([1.0, 1.0]) == math.inf
 
 
@@ -71,5 +71,5 @@ def test_runs_of_the_same_thing_are_rarely_called_different() -> None:
 
 
 def test_unpaired_runs_are_refused() -> None:
-    with pytest.raises(ValueError, match="pairs"):
+    with pytest.raises(ValueError, match="1 and 2"):
         stats.ratio_of_pairs([1.0], [1.0, 2.0])

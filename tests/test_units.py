@@ -46,7 +46,7 @@ def test_a_range_multiplies_or_adds() -> None:
     "text",
     ["", "MB", "-1", "0", "1.5", "12 parsecs", "8:4:x2", "8:64:x1", "8:64:/2", "1,,2", "1:2:3:4"],
 )
-def test_nonsense_is_refused_with_a_hint(text: str) -> None:
+def test_a_size_that_cannot_be_read_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(PlanError) as caught:
         parse_sizes(text)
     assert caught.value.hint
@@ -58,7 +58,7 @@ def test_a_plain_number_of_bytes_is_itself(size: int) -> None:
 
 
 @given(st.text(max_size=12))
-def test_no_text_gives_a_trace(text: str) -> None:
+def test_any_text_gives_positive_sizes_or_a_plan_error(text: str) -> None:
     with contextlib.suppress(PlanError):
         assert all(size > 0 for size in parse_sizes(text))
 
