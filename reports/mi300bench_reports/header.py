@@ -72,7 +72,7 @@ def _predicted_headline(trainer: str, changed: dict[str, Choice]) -> Headline:
 def _confirmed_headline(trainer: str, changed: dict[str, Choice], confirmed: Confirmed) -> Headline:
     gain = 1 - confirmed.ratio.mid
     bounds = f"{1 - confirmed.ratio.high:.1%} to {1 - confirmed.ratio.low:.1%}"
-    pending = [key for key, choice in changed.items() if choice.basis is not ChoiceBasis.CONFIRMED]
+    pending = [key for key, choice in changed.items() if choice.basis is ChoiceBasis.PREDICTED]
     if confirmed.verdict is Confirmation.FASTER:
         title = f"{trainer}: a step takes {gain:.1%} less time"
         gain_text = f"{gain:.1%} of the step time ({bounds})"

@@ -15,7 +15,12 @@ MADE_ANEW = (".plan",)
 def named(records: Iterable[Measurement]) -> dict[str, tuple[Any, ...]]:
     """Return what each record is of, by its id."""
     return {
-        record.id: (record.probe, tuple(sorted(record.params.items())), record.pass_index, record.world)
+        record.id: (
+            record.probe,
+            tuple(sorted(record.params.items())),
+            record.pass_index,
+            record.world,
+        )
         for record in records
     }
 
@@ -40,7 +45,8 @@ def of_config(tuned: TunedConfig, names: Mapping[str, tuple[Any, ...]]) -> dict[
                 "value": choice.value,
                 "default": choice.default,
                 "alternatives": [
-                    (a.value, _interval(a.predicted_s), list(a.same_as)) for a in choice.alternatives
+                    (a.value, _interval(a.predicted_s), list(a.same_as))
+                    for a in choice.alternatives
                 ],
                 "evidence": [names[identity] for identity in choice.evidence],
                 "doubts": len(choice.doubts),
@@ -84,4 +90,10 @@ def of_page(page: Any) -> dict[str, Any]:
 
 def _figures(texts: Sequence[str]) -> list[str]:
     """Return the numbers and record ids in some texts, in order."""
-    return [figure for text in texts for figure in re.findall(r"\b[0-9a-f]{12}\b|\d+(?:\.\d+)?", str(text))]
+    return [
+        figure
+        for text in texts
+        for figure in re.findall(
+            r"\b[0-9a-f]{12}\b|\d+(?:\.\d+)?", str(text).replace("mi300bench", "")
+        )
+    ]
