@@ -1,6 +1,7 @@
-"""A claim: figures that somebody states, with what they are about. Read from a file, or made from a record or a config.
+"""A claim: figures that somebody states about a subject, for the linter to check.
 
-Figures are in base units (seconds, bytes, FLOP, their rates); what a claim does not state is absent.
+A claim is read from a file, or made from a record or a config. Figures are in base units (seconds,
+bytes, FLOP, their rates). A figure that the claim does not state is absent.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ Figure = float | str | tuple[float | str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One statement. `kind` says which rules read it; `subject` is how a person would call it; `source` is where it stands."""
+    """One statement. `kind` selects the rules; `subject` and `source` are for the reader."""
 
     id: str
     kind: str
@@ -21,16 +22,16 @@ class Claim:
     origin: str = "published"
 
     def number(self, name: str) -> float | None:
-        """Return a figure as a number, None where it is not stated."""
+        """Return a figure as a number; None if it is not stated."""
         value = self.figures.get(name)
         return float(value) if isinstance(value, int | float) else None
 
     def text(self, name: str) -> str:
-        """Return a figure as text, empty where it is not stated."""
+        """Return a figure as text; empty if it is not stated."""
         value = self.figures.get(name, "")
         return value if isinstance(value, str) else ""
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """Return a list of numbers, empty where it is not stated."""
+        """Return a list of numbers; empty if it is not stated."""
         value = self.figures.get(name, ())
         return tuple(float(v) for v in value) if isinstance(value, tuple) else ()

@@ -1,4 +1,4 @@
-"""Records and plain JSON objects, in both directions, and the upgrade of old shapes, one step at a time."""
+"""Records to JSON objects and back, and the upgrade of old schemas, one step at a time."""
 
 import math
 import re
@@ -13,21 +13,22 @@ from mi300bench.schema.record import SCHEMA, Measurement, Origin, Outcome, Work,
 from mi300bench.units import Unit
 
 Document = dict[str, Any]
-# A variable in the text of schema 1: a name of a known prefix at the start or after a space.
+# A variable in the text of schema 1: a name with a known prefix, at the start or after a space.
 _VARIABLE = re.compile(rf"(?:^| )((?:{'|'.join(ENVIRONMENT_PREFIXES)})\w*)=")
 
 
 def _variables_of(text: str) -> dict[str, str]:
-    """Return the variables that schema 1 joined with spaces. A value may hold spaces: the next known name ends it."""
+    """Return the variables that schema 1 joined with spaces.
+
+    A value may contain spaces: it ends where the next known name begins.
+    """
     names = list(_VARIABLE.finditer(text))
     ends = [match.start() for match in names[1:]] + [len(text)] * bool(names)
-    return {
-        match.group(1): text[match.end() : end] for match, end in zip(names, ends, strict=True)
-    }
+    return {match.group(1): text[match.end() : end] for match, end in zip(names, ends, strict=True)}
 
 
 def _from_schema_1(document: Document) -> Document:
-    """Give the variables of the process a field of their own; schema 1 had them as one text among the conditions."""
+    """Move the environment variables to `variables`; schema 1 kept them as text in a condition."""
     conditions = dict(document.get("conditions", {}))
     text = str(conditions.pop("environment", ""))
     return document | {"conditions": conditions, "variables": _variables_of(text), "schema": 2}
@@ -38,12 +39,12 @@ UPGRADES: dict[int, Callable[[Document], Document]] = {1: _from_schema_1}
 
 
 def encode_doubt(doubt: Doubt) -> Document:
-    """Return a JSON object with the kind, the figures and the sentence."""
+    """Return a JSON object with the kind, the figures and the sentence of a doubt."""
     return {"kind": doubt.kind, **asdict(doubt), "says": str(doubt)}
 
 
 def decode_doubt(document: Mapping[str, Any]) -> Doubt:
-    """Return the doubt; one of an unknown kind keeps its sentence."""
+    """Return the doubt of a JSON object; a doubt of an unknown kind keeps its sentence."""
     figures = {name: value for name, value in document.items() if name not in ("kind", "says")}
     known = KINDS.get(document.get("kind", ""))
     if known is not None and {f.name for f in fields(known)} == set(figures):
@@ -51,13 +52,13 @@ def decode_doubt(document: Mapping[str, Any]) -> Doubt:
     return OtherDoubt(text=str(document.get("says", document)))
 
 
-def _told(value: float | int | str) -> float | int | str:
-    """Return a reading as JSON has it: infinity and NaN, which JSON lacks, as words."""
+def _json_number(value: float | int | str) -> float | int | str:
+    """Return a reading for JSON, which has no infinity and no NaN: these become strings."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def encode(record: Measurement) -> Document:
-    """Return `record` as a JSON object with the field names of the record."""
+    """Return `record` as a JSON object whose keys are the field names of the record."""
     document = {f.name: getattr(record, f.name) for f in fields(record)}
     document |= {
         "params": dict(record.params),
@@ -65,7 +66,8 @@ def encode(record: Measurement) -> Document:
         "variables": dict(record.variables),
         "conditions": dict(record.conditions),
         "series": {
-            name: [_told(value) for value in values] for name, values in record.series.items()
+            name: [_json_number(value) for value in values]
+            for name, values in record.series.items()
         },
         "work": asdict(record.work),
         "world": asdict(record.world),
@@ -77,12 +79,12 @@ def encode(record: Measurement) -> Document:
 def upgrade(
     document: Document, *, steps: Mapping[int, Callable[[Document], Document]], to: int
 ) -> Document:
-    """Return `document` raised to schema `to` by `steps`; `RecordError` where it is newer than that."""
+    """Return `document` upgraded to schema `to` by `steps`; raise `RecordError` if it is newer."""
     version = document.get("schema", 1)
     if not isinstance(version, int) or not 1 <= version <= to:
         raise RecordError(
-            f"the record has schema {version!r}, this version reads 1 to {to}",
-            hint="read it with the mi300bench that wrote it, or a newer one",
+            f"the record has schema {version!r}, but this version reads schemas 1 to {to}",
+            hint="use the version of mi300bench that wrote it, or a newer one",
         )
     while version < to:
         document = steps[version](document)
@@ -91,7 +93,7 @@ def upgrade(
 
 
 def decode(document: Document) -> Measurement:
-    """Return the record of a JSON object, upgraded where it is old."""
+    """Return the record of a JSON object, upgraded if its schema is old."""
     document = upgrade(document, steps=UPGRADES, to=SCHEMA)
     try:
         known = {f.name for f in fields(Measurement)}

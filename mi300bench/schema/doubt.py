@@ -1,7 +1,7 @@
-"""Why not to trust a number: small types whose text travels with the record.
+"""Doubts: why not to trust a number. A doubt and its sentence are stored with the record.
 
-Nothing is dropped for being doubtful. A report made a year later shows the same sentence, with the
-figures behind it and what to do next.
+A doubtful record is kept. A report made a year later shows the same sentence, with its figures and
+the next step.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherDoubt(Doubt):
-    """A doubt of a kind that this version does not know; its text is kept."""
+    """A doubt of a kind that this version does not know; its sentence is kept."""
 
     kind: ClassVar[str] = "other"
     text: str
@@ -30,7 +30,7 @@ class OtherDoubt(Doubt):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotSettled(Doubt):
-    """Sampling stopped at its time limit, before the interval was small enough."""
+    """Sampling reached its time limit before the interval was small enough."""
 
     kind: ClassVar[str] = "not-settled"
     reached: float
@@ -39,28 +39,29 @@ class NotSettled(Doubt):
 
     def __str__(self) -> str:
         return (
-            f"after {self.samples} samples the median is known to {self.reached:.1%}, not to {self.wanted:.1%}; "
-            "time was up. Try: a larger --budget, or a quieter machine."
+            f"the time limit was reached after {self.samples} samples; the median is known "
+            f"within {self.reached:.1%}, and the target was {self.wanted:.1%}. "
+            "Try: a larger --budget, or a quieter machine."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FewPasses(Doubt):
-    """The point was measured in too few fresh processes to know the variance between them."""
+    """The point was measured in too few fresh processes to estimate their variance."""
 
     kind: ClassVar[str] = "few-passes"
     passes: int
 
     def __str__(self) -> str:
         return (
-            f"measured in {self.passes} fresh process(es); what differs from process to process is not in the "
-            "interval. Try: --passes 3, or a larger --budget."
+            f"measured in {self.passes} fresh process(es), which is too few: the interval does not "
+            "include the variation between processes. Try: --passes 3, or a larger --budget."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FootprintInCache(Doubt):
-    """The point asks for memory, but what it touches fits twice into the last-level cache."""
+    """The point should measure memory, but its footprint is under twice the last-level cache."""
 
     kind: ClassVar[str] = "footprint-in-cache"
     footprint_bytes: int
@@ -68,26 +69,29 @@ class FootprintInCache(Doubt):
 
     def __str__(self) -> str:
         return (
-            f"the footprint of {format_bytes(self.footprint_bytes)} is under twice the last-level cache of "
-            f"{format_bytes(self.cache_bytes)}; this is cache speed, in part or whole. Try: --sizes of at least "
-            f"{format_bytes(2 * self.cache_bytes)}."
+            f"the footprint of {format_bytes(self.footprint_bytes)} is less than twice the "
+            f"last-level cache of {format_bytes(self.cache_bytes)}, so this is partly or wholly "
+            f"cache speed. Try: --sizes of at least {format_bytes(2 * self.cache_bytes)}."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUnknown(Doubt):
-    """The size of the last-level cache is not known, so cold and hot cannot be told apart for sure."""
+    """The size of the last-level cache is unknown, so a cold point may still hit the cache."""
 
     kind: ClassVar[str] = "cache-unknown"
     assumed_bytes: int
 
     def __str__(self) -> str:
-        return f"the last-level cache is unknown; {format_bytes(self.assumed_bytes)} were assumed and flushed twice over."
+        return (
+            f"the size of the last-level cache is unknown; we assumed "
+            f"{format_bytes(self.assumed_bytes)} and wrote twice as much to flush it."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbovePeak(Doubt):
-    """A rate above what the maker publishes as the limit: our error until it is explained."""
+    """The rate is above the published peak, so it counts as an error until it is explained."""
 
     kind: ClassVar[str] = "above-peak"
     seen: float
@@ -98,14 +102,14 @@ class AbovePeak(Doubt):
     def __str__(self) -> str:
         seen, peak = (format_quantity(v, Unit(self.unit)) for v in (self.seen, self.peak))
         return (
-            f"{seen} is above the published peak of {peak} ({self.peak_source}): a cache, a wrong specification or "
-            "an error of measurement. Do not use it before it is explained."
+            f"{seen} is above the published peak of {peak} ({self.peak_source}): a cache effect, a "
+            "wrong specification or a measurement error. Do not use it until the cause is known."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignLoad(Doubt):
-    """Other processes kept the processor busy while nothing of ours ran."""
+    """Other processes used the CPU before the measurement began."""
 
     kind: ClassVar[str] = "foreign-load"
     busy_cores: float
@@ -113,35 +117,41 @@ class ForeignLoad(Doubt):
 
     def __str__(self) -> str:
         return (
-            f"other processes used {self.busy_cores:.1f} of {self.cores} cores before the measurement. "
-            "Try: stop them, or measure again at a quiet hour."
+            f"other processes used {self.busy_cores:.1f} of {self.cores} cores before the "
+            "measurement. Try: stop them, or measure again when the machine is idle."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumaBalancing(Doubt):
-    """The kernel moves pages while they are measured."""
+    """The kernel may move pages between NUMA nodes during a measurement."""
 
     kind: ClassVar[str] = "numa-balancing"
 
     def __str__(self) -> str:
-        return "automatic NUMA balancing is on and can move pages mid-run. Try: sysctl kernel.numa_balancing=0"
+        return (
+            "automatic NUMA balancing is on, so the kernel may move pages during a measurement. "
+            "Try: sysctl kernel.numa_balancing=0"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Governor(Doubt):
-    """The processor's clock follows the load."""
+    """The CPU governor is not `performance`, so the clock may change with the load."""
 
     kind: ClassVar[str] = "governor"
     governor: str
 
     def __str__(self) -> str:
-        return f"the CPU governor is {self.governor!r}. Try: cpupower frequency-set -g performance"
+        return (
+            f"the CPU governor is {self.governor!r}, so the clock may change with the load. "
+            "Try: cpupower frequency-set -g performance"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMode(Doubt):
-    """The GPU is split, so published figures of the whole chip do not apply."""
+    """The GPU is partitioned, so published figures of the whole chip do not apply."""
 
     kind: ClassVar[str] = "partition-mode"
     compute: str
@@ -149,14 +159,14 @@ class PartitionMode(Doubt):
 
     def __str__(self) -> str:
         return (
-            f"the GPU runs as {self.compute}/{self.memory}, not SPX/NPS1; figures of the whole chip do not apply. "
-            "Try: amd-smi set --compute-partition SPX"
+            f"the GPU is partitioned as {self.compute}/{self.memory}, not SPX/NPS1, so published "
+            "figures of the whole chip do not apply. Try: amd-smi set --compute-partition SPX"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LittleMemory(Doubt):
-    """Less memory is free than the run is likely to need."""
+    """Less memory is free than a run of the small presets is likely to need."""
 
     kind: ClassVar[str] = "little-memory"
     free_bytes: int
@@ -164,14 +174,15 @@ class LittleMemory(Doubt):
 
     def __str__(self) -> str:
         return (
-            f"{format_bytes(self.free_bytes)} of memory are free, {format_bytes(self.wanted_bytes)} are advisable. "
-            "Try: end other processes, or a smaller preset."
+            f"only {format_bytes(self.free_bytes)} of memory is free; "
+            f"{format_bytes(self.wanted_bytes)} is recommended. "
+            "Try: end other processes, or choose a smaller preset."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockDropped(Doubt):
-    """The engine clock fell while the samples were taken."""
+    """The engine clock fell during sampling."""
 
     kind: ClassVar[str] = "clock-dropped"
     seen_hz: float
@@ -179,14 +190,16 @@ class ClockDropped(Doubt):
 
     def __str__(self) -> str:
         return (
-            f"the engine clock fell to {self.seen_hz / 1e6:.0f} MHz, {self.seen_hz / self.promised_hz:.0%} of "
-            f"{self.promised_hz / 1e6:.0f} MHz. Try: a cool-down before the run, or a higher power cap."
+            f"the engine clock fell to {self.seen_hz / 1e6:.0f} MHz, "
+            f"{self.seen_hz / self.promised_hz:.0%} of the published "
+            f"{self.promised_hz / 1e6:.0f} MHz. "
+            "Try: let the GPU cool down before the run, or raise the power cap."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantsDisagree(Doubt):
-    """Two kernels for the same pattern differ by more than a tenth: the slower one is not the machine's limit."""
+    """Two kernels of one pattern differ by more than a tenth: the slower is not memory-bound."""
 
     kind: ClassVar[str] = "variants-disagree"
     faster: str
@@ -195,39 +208,42 @@ class VariantsDisagree(Doubt):
 
     def __str__(self) -> str:
         return (
-            f"{self.slower} reaches {1 / self.ratio:.0%} of {self.faster}; the slower kernel is limited by itself, "
-            "not by the memory. Read the faster one."
+            f"{self.slower} reaches {1 / self.ratio:.0%} of the bandwidth of {self.faster}, so the "
+            f"kernel is its limit, not the memory. Use the figure of {self.faster}."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeverRun(Doubt):
-    """This code path has not been run on such a device by its authors."""
+    """We have not run this code on such a device yet."""
 
     kind: ClassVar[str] = "never-run"
     device: str
 
     def __str__(self) -> str:
         return (
-            f"the authors have never run this on {self.device}; the method was proven on CPUs. "
-            "Try: pytest tests/device, and compare one figure with a tool you trust."
+            f"we have not run this code on {self.device} yet; the method was tested on CPUs. "
+            "Try: pytest tests/device, and compare one figure with a tool that you trust."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modelled(Doubt):
-    """Nothing was measured: the figure is computed from what others published."""
+    """The figure was not measured: it is computed from published figures."""
 
     kind: ClassVar[str] = "modelled"
     source: str
 
     def __str__(self) -> str:
-        return f"computed from published figures, not measured ({self.source}). Try: mi300bench autotune on the node itself."
+        return (
+            f"computed from published figures ({self.source}), not measured. "
+            "Try: mi300bench autotune on the node itself."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfRange(Doubt):
-    """A fitted curve was used outside the range it was measured on."""
+    """A fitted curve was used outside its measured range."""
 
     kind: ClassVar[str] = "out-of-range"
     what: str
@@ -237,8 +253,8 @@ class OutOfRange(Doubt):
 
     def __str__(self) -> str:
         return (
-            f"{self.what} at {self.asked:g} is outside the measured {self.low:g} to {self.high:g}; the value is "
-            "extrapolated. Try: measure that size."
+            f"{self.what} at {self.asked:g} is outside the measured range of {self.low:g} to "
+            f"{self.high:g}, so the value is extrapolated. Try: measure that size."
         )
 
 

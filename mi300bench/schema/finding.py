@@ -1,11 +1,11 @@
-"""What the linter says of a claim: a verdict with the figures, the rule, the likely cause and the next step."""
+"""The linter's result for a claim: verdict, figures, rule, likely cause and next step."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class LintVerdict(StrEnum):
-    """`SOUND` agrees with the physics it states enough for; `NOT_JUDGED` states too little, or nothing physics knows."""
+    """What a rule decides. `NOT_JUDGED`: no rule applies to the figures of the claim."""
 
     SOUND = "sound"
     DOUBTFUL = "doubtful"
@@ -15,7 +15,7 @@ class LintVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One rule's word on one claim."""
+    """The result of one rule for one claim."""
 
     claim: str
     subject: str
@@ -28,5 +28,5 @@ class Finding:
 
     @property
     def is_bad(self) -> bool:
-        """Return whether a person has to look at it."""
+        """Return whether a person should look at the claim."""
         return self.verdict in (LintVerdict.WRONG, LintVerdict.DOUBTFUL)

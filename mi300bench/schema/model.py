@@ -1,16 +1,16 @@
-"""What a fit hands on (`Prediction`), and what a trainer tells of its model (`ModelDescription`)."""
+"""The types that fits and trainers return: intervals, predictions and model descriptions."""
 
 from dataclasses import dataclass, field
 
 from mi300bench.schema.doubt import Doubt
 
-# A value of which half the interval is nearly as large as itself is not known.
-KNOWN = 0.9
+# A value is unknown if half the width of its interval is nearly as large as the value itself.
+LARGEST_SPREAD = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A value and what it is known to lie between."""
+    """A value with its lower and upper bound."""
 
     low: float
     mid: float
@@ -18,31 +18,31 @@ class Interval:
 
     def __post_init__(self) -> None:
         if not self.low <= self.mid <= self.high:
-            raise ValueError(f"not an interval: {self.low} <= {self.mid} <= {self.high}")
+            raise ValueError(
+                f"an interval needs low <= mid <= high (got {self.low}, {self.mid}, {self.high})"
+            )
 
     @property
     def as_ratio(self) -> str:
-        """Return the words of a ratio; where the interval has no width, nothing tells how sure it is."""
-        return f"{self.mid:.3f} " + (
-            f"({self.low:.3f} to {self.high:.3f})"
-            if self.low < self.high
-            else "(nothing tells how sure)"
-        )
+        """Return the ratio and its interval as text; an interval without width is unknown."""
+        if self.low < self.high:
+            return f"{self.mid:.3f} ({self.low:.3f} to {self.high:.3f})"
+        return f"{self.mid:.3f} (no interval: too few runs)"
 
     @property
     def as_spread(self) -> str:
-        """Return half the width over the middle as words; where that is nearly the value itself, it is not known."""
+        """Return half the width relative to the value as text, or "unknown" if it is too large."""
         half = (self.high - self.low) / 2 / self.mid if self.mid else 1.0
-        return f"{half:.1%}" if half < KNOWN else "unknown"
+        return f"{half:.1%}" if half < LARGEST_SPREAD else "unknown"
 
     def overlaps(self, other: "Interval") -> bool:
-        """Return whether both could be the same value."""
+        """Return whether the intervals share at least one value."""
         return self.low <= other.high and other.low <= self.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a fitted model says, between what bounds, from which records, with which doubts."""
+    """The value that a fit predicts. `evidence` are the ids of the fitted records."""
 
     value: Interval
     evidence: tuple[str, ...]
@@ -67,7 +67,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gemm:
-    """One matrix product of a model: C[M,N] = A[M,K] B[K,N], `count` times a step; K is the reduction."""
+    """One matrix product of a model, C[M,N] = A[M,K] B[K,N], `count` times per step."""
 
     name: str
     m: int
@@ -78,9 +78,10 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDescription:
-    """A model as numbers: no framework is needed to make or read it.
+    """A model as plain numbers, which need no framework.
 
-    `parameters` are the trainable tensors, `width` is the hidden width, `flop_per_token` the useful FLOP of a training step.
+    `parameters` are the trainable tensors, `width` is the hidden width, `flop_per_token` are the
+    useful FLOP of a training step.
     """
 
     name: str
@@ -100,7 +101,7 @@ class ModelDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryNeed:
-    """The most bytes that training holds at once on a rank, at which moment, and of what it consists then."""
+    """The peak memory of training on a rank: its bytes, its moment and its parts at that moment."""
 
     peak_bytes: float
     moment: str
@@ -109,17 +110,12 @@ class MemoryNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshTraffic:
-    """What a step on a mesh exchanges.
-
-    `layers` of `weight_bytes` each; `token_bytes` of one token's activations; `tokens` of the step over
-    all devices; `all_reduces` of a layer's activations in a step; the batch in `parts` one after the
-    other; `gradient_bytes` that a device gives to the reduction of each part.
-    """
+    """What the devices of a mesh exchange in a step."""
 
     layers: int
-    weight_bytes: float
-    token_bytes: float
-    tokens: int
-    all_reduces: int
-    parts: int = 1
-    gradient_bytes: float = 0.0
+    weight_bytes: float  # of one layer
+    token_bytes: float  # of one token's activations
+    tokens: int  # of the step, over all devices
+    all_reduces: int  # of one layer's activations in a step
+    parts: int = 1  # micro-batches, computed one after the other
+    gradient_bytes: float = 0.0  # that a device contributes to the reduction of each part

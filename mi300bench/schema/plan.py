@@ -1,4 +1,4 @@
-"""What is to be measured: points, how long each may take, and how often it is repeated in fresh processes."""
+"""What to measure: the points, the time limit of each, and the number of passes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -8,7 +8,7 @@ from mi300bench.schema.record import Scalar, World, short_hash
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """When a point has enough samples: the median is known to `relative_ci`, or time is up."""
+    """When sampling stops: the median is known within `relative_ci`, or `max_seconds` are over."""
 
     relative_ci: float = 0.01
     min_samples: int = 7
@@ -19,7 +19,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One set of parameters of one probe. `target` is where the worker finds the probe, ``module:Class``."""
+    """One set of parameters of one probe. `target` is the class of the probe, ``module:Class``."""
 
     probe: str
     method: int
@@ -31,9 +31,9 @@ class Point:
 
     @property
     def key(self) -> str:
-        """Identify the point across runs: same probe, method, parameters, environment and world."""
+        """Identify the point across runs, by probe, method, parameters, environment and world."""
         world = asdict(self.world)
-        if world["framework"] == "torch":  # what records from before there was another say
+        if world["framework"] == "torch":  # keys in older records do not include the framework
             del world["framework"]
         return short_hash(
             [self.probe, self.method, dict(self.params), dict(self.environment), world]
@@ -42,10 +42,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A question, the points that answer it, and the number of fresh processes for each.
+    """A question, the points that answer it, and the number of passes.
 
-    `interleaved`: every point in a process of its own, the order reversed from pass to pass (ABBA), as a
-    comparison needs it. Otherwise points of one world share a process in each pass.
+    If `interleaved`, each point has its own process and the order is reversed from pass to pass
+    (ABBA), as a comparison needs it. Otherwise, points of one world share a process in each pass.
     """
 
     question: str
@@ -55,5 +55,5 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """Identify the plan, for `--resume`."""
+        """Identify the plan for `--resume`."""
         return short_hash([[point.key for point in self.points], self.passes])

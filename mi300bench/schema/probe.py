@@ -1,7 +1,7 @@
-"""What a probe is: one measurable thing that declares its work and checks its answer; the harness times.
+"""The interface of a probe. A probe declares its work and checks its answer; the runner times it.
 
-The runner makes the probe with its parameters and a context (its rank among the ranks, and its device),
-calls `prepare` once, `call` many times, then `check`.
+The runner creates the probe with its parameters and its context (rank, number of ranks, device).
+It calls `prepare` once, `call` many times, and `check` before and after sampling.
 """
 
 import abc
@@ -15,34 +15,30 @@ from mi300bench.schema.record import Scalar, Series, Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeEntry:
-    """One probe as the catalogue has it.
+    """One probe in the catalog."""
 
-    `target` is ``module:Class``; `method` is raised when the way of measuring changes; `needs` is the framework; `ranks` the
-    fewest that make sense.
-    """
-
-    target: str
-    method: int
-    needs: str
+    target: str  # module:Class
+    method: int  # raised when the way of measuring changes
+    needs: str  # the framework
     summary: str
-    ranks: int = 1
+    ranks: int = 1  # the fewest ranks that the probe can be measured with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankContext:
-    """A process in its world: its rank, how many there are, and its device (a `mi300bench.device` class)."""
+    """The rank of a process, the number of ranks and the device."""
 
     rank: int
     ranks: int
-    device: Any
+    device: Any  # an `AbstractDevice`, which this layer must not import
 
 
 class AbstractProbe(abc.ABC):
-    """One measurable thing. Concrete probes are `@final`."""
+    """Something that can be measured. Concrete probes are `@final`."""
 
-    # Flush the last-level cache before each sample, which is then a single call.
+    # Whether the last-level cache is flushed before each sample, which is then a single call.
     cold: bool = False
-    # A sample holds a multiple of this many calls (a rotating root comes round, a ping has its pong).
+    # A sample is a multiple of this many calls: a full turn of a rotating root, a send and a reply.
     calls_multiple: int = 1
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
@@ -51,7 +47,7 @@ class AbstractProbe(abc.ABC):
 
     @abc.abstractmethod
     def work(self) -> Work:
-        """Return what one `call` does."""
+        """Return the work of one `call`."""
 
     @abc.abstractmethod
     def prepare(self) -> None:
@@ -59,16 +55,16 @@ class AbstractProbe(abc.ABC):
 
     @abc.abstractmethod
     def call(self) -> None:
-        """Enqueue the work once. The harness synchronises, outside."""
+        """Enqueue the work once. The runner synchronises, outside the call."""
 
     @abc.abstractmethod
     def check(self) -> str:
-        """Return why the result is wrong, or the empty string."""
+        """Return why the result is wrong; empty if it is right."""
 
     def series(self, samples: int) -> Series:
-        """Return further raw readings of the last `samples` samples, by name. Called on every rank."""
+        """Return other raw readings of the last `samples` samples. Called on every rank."""
         return {}
 
     def doubts(self) -> tuple[Doubt, ...]:
-        """Return what the probe itself knows to be doubtful about this point."""
+        """Return the probe's own doubts about this point."""
         return ()

@@ -1,7 +1,7 @@
-"""The record: one point of one sweep, measured once, in one process group.
+"""The record: one point, measured once, in one pass.
 
-Everything downstream is a function of records, so a record says how it was taken well enough to be
-refused. Raw samples stay in order and whole; statistics live in `mi300bench.stats`.
+All results are functions of records. A record therefore describes how it was measured, so that a
+reader can reject it. All raw samples are kept, in order; statistics are in `mi300bench.stats`.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ Series = Mapping[str, tuple[float | int | str, ...]]
 
 
 class Outcome(StrEnum):
-    """How a point ended. Only `OK` has a speed."""
+    """How the measurement of a point ended. Only a record with `OK` has a speed."""
 
     OK = "ok"
     WRONG_ANSWER = "wrong-answer"
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 
 class Origin(StrEnum):
-    """Where a number comes from. It is never lost on the way to a report or a config."""
+    """Where a number comes from. Reports and configs keep it."""
 
     MEASURED = "measured"
     IMPORTED = "imported"
@@ -41,7 +41,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one call does, as the probe declares it; bandwidth and rate are never guessed."""
+    """What one call does, as the probe declares it: the source of bandwidth and FLOP rate."""
 
     bytes_read: float = 0.0
     bytes_written: float = 0.0
@@ -51,9 +51,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """Who takes part: the device kind, the ranks and, on a CPU, the threads of each rank.
+    """The device kind, the number of ranks and, on a CPU, the threads of each rank.
 
-    Under torch a rank is a process; under JAX one process has all devices, and ranks counts those.
+    Under torch, a rank is a process. Under JAX, a rank is a device, and one process has them all.
     """
 
     device: str = "cpu"
@@ -64,10 +64,10 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One point, measured once. `samples` are seconds per call, of the slowest rank where several ran.
+    """One point, measured once. `samples` are seconds per call; of several ranks, the slowest.
 
-    `environment` is what the point asked to be set; `variables` are all that were set while it ran, of those that matter
-    (`mi300bench.schema.conditions.ENVIRONMENT_PREFIXES`).
+    `environment` are the variables that the point sets. `variables` are all variables that were set
+    during the measurement and that may affect it: see `conditions.ENVIRONMENT_PREFIXES`.
     """
 
     probe: str
@@ -100,12 +100,12 @@ class Measurement:
 
     def __post_init__(self) -> None:
         if self.outcome is Outcome.OK and not self.samples:
-            raise ValueError(f"{self.probe}: outcome ok without samples")
+            raise ValueError(f"{self.probe}: outcome {self.outcome} needs samples")
         if self.outcome is not Outcome.OK and not self.reason:
             raise ValueError(f"{self.probe}: outcome {self.outcome} needs a reason")
 
 
 def short_hash(value: object, length: int = 12) -> str:
-    """Return a short stable hash of a JSON-able value."""
+    """Return a short, stable hash of a value that JSON can represent."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()[:length]
