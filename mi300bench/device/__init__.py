@@ -1,8 +1,8 @@
-"""The one seam to CPU, CUDA and ROCm. Above it nothing asks which of them it runs on.
+"""One interface for CPU, CUDA and ROCm devices. Code above it does not depend on the device kind.
 
-face.py        what a device is: clock, flush, marks, memory instrument, conditions
+base.py        the interface: clock, cache flush, marks, memory, conditions
 torch_cpu.py   the CPU under torch
 torch_gpu.py   CUDA and ROCm under torch
-jax_device.py  all of them under JAX
-open.py        which one to use
+jax_device.py  CPU, CUDA and ROCm under JAX
+open.py        opens the device of a process
 """

@@ -1,6 +1,6 @@
-"""CPU, CUDA and ROCm under JAX, which has one face for all of them. A call's work is done when its result is ready.
+"""CPU, CUDA and ROCm under JAX. The work of a call is done when its result is ready.
 
-A probe of a JAX program gives its last result to `pending`; the device waits for that, since JAX has no stream to wait for.
+See `AbstractDevice.pending`: a JAX probe stores the result of each call there.
 """
 
 import os
@@ -20,7 +20,7 @@ from mi300bench.schema.record import Scalar
 
 @final
 class JaxDevice(AbstractDevice):
-    """The first local device of the default backend; on a CPU all its virtual ones share the processor."""
+    """The first local device of the default backend. On a CPU, virtual devices share its cores."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -51,7 +51,6 @@ class JaxDevice(AbstractDevice):
         self.backend = "xla"
         self.is_asynchronous = True
         self.ever_run = self.is_cpu
-        self.pending: Any = ()
         self._flushed: jax.Array | None = None
         self._add = jax.jit(lambda x: x + 1.0, donate_argnums=0)
 
@@ -73,7 +72,7 @@ class JaxDevice(AbstractDevice):
         jax.block_until_ready(self.pending)
 
     def mark(self) -> int:
-        """Return this moment on the host's clock, after all that is pending: under JAX a mark waits."""
+        """Wait for the pending result, then return the time of the host clock."""
         self.synchronize()
         return time.perf_counter_ns()
 
@@ -83,12 +82,11 @@ class JaxDevice(AbstractDevice):
     def conditions(self) -> dict[str, Scalar]:
         import jaxlib.version
 
+        client = self.first.client
         return {
             "framework": "jax",
             "framework_version": f"{jax.__version__} (jaxlib {jaxlib.version.__version__})",
-            "runtime": ""
-            if self.is_cpu
-            else str(getattr(self.first.client, "platform_version", "")),
+            "runtime": "" if self.is_cpu else str(getattr(client, "platform_version", "")),
             "blas": "xla",
             "device_arch": self.arch,
             "compute_units": self.compute_units,
@@ -98,11 +96,11 @@ class JaxDevice(AbstractDevice):
         }
 
     def readings(self) -> dict[str, float]:
-        """Return nothing: JAX tells neither clock nor power."""
+        """Return nothing: JAX reports no clock, power or temperature."""
         return {}
 
     def peak_memory(self, call: Callable[[], None]) -> float:
-        """Return the allocator's peak in `call` beyond what was held; on a CPU, which has no statistics, the process's growth."""
+        """Return the allocator's peak in `call`; on a CPU, the growth of the resident set."""
         if self.is_cpu:
             before, peak = self.held_memory(call)
             return peak - before
@@ -112,14 +110,14 @@ class JaxDevice(AbstractDevice):
         return float((self.first.memory_stats() or {}).get("peak_bytes_in_use", 0) - before)
 
     def held_memory(self, call: Callable[[], None]) -> tuple[float, float]:
-        """Return the resident set before `call` and its peak on a CPU, the pool on a GPU."""
+        """Return the resident set before `call` and its peak; on a GPU, the allocator's pool."""
         if self.is_cpu:
 
-            def whole() -> None:
+            def call_and_wait() -> None:
                 call()
                 self.synchronize()
 
-            return inventory.resident_around(whole)
+            return inventory.resident_around(call_and_wait)
         stats = self.first.memory_stats() or {}
         before = float(stats.get("pool_bytes", stats.get("bytes_in_use", 0)))
         call()
@@ -128,7 +126,7 @@ class JaxDevice(AbstractDevice):
         return before, float(after.get("peak_pool_bytes", after.get("peak_bytes_in_use", 0)))
 
     def doubts(self) -> tuple[Doubt, ...]:
-        found: list[Doubt] = [] if self.ever_run else [NeverRun(device=self.name)]
+        doubts: list[Doubt] = [] if self.ever_run else [NeverRun(device=self.name)]
         if self.cache_bytes is None:
-            found.append(CacheUnknown(assumed_bytes=self.flush_bytes // 2))
-        return tuple(found)
+            doubts.append(CacheUnknown(assumed_bytes=self.flush_bytes // 2))
+        return tuple(doubts)

@@ -1,4 +1,4 @@
-"""Choosing the device of a process: the accelerator that is there, or the CPU."""
+"""Opening the device of a process: a GPU or the CPU, under torch or JAX."""
 
 import os
 
@@ -9,23 +9,23 @@ KINDS = ("cpu", "cuda", "rocm")
 
 
 def open_torch_device(kind: str, *, threads: int = 0) -> AbstractDevice:
-    """Return the device of `kind` under torch; `NodeError` where torch or the device is missing."""
+    """Return the device of `kind` under torch; raise `NodeError` if torch or it is missing."""
     try:
         import torch
     except ImportError as cause:
         raise NodeError(
-            "torch is not installed, and this measurement needs it",
+            "torch is not installed, but this measurement needs it",
             hint="pip install 'mi300bench[torch]', or use an image that has torch",
         ) from cause
     if kind == "cpu":
         from mi300bench.device.torch_cpu import TorchCpu
 
         return TorchCpu(threads=threads)
-    found = found_kind()
-    if found != kind:
+    available = torch_device_kind()
+    if available != kind:
         raise NodeError(
-            f"the device {kind!r} was asked for, and torch {torch.__version__} finds {found!r} here",
-            hint=f"--device {found}, or a torch build for {kind}",
+            f"--device {kind}: torch {torch.__version__} supports only {available!r} here",
+            hint=f"use --device {available}, or install a torch build for {kind}",
         )
     from mi300bench.device.torch_gpu import TorchGpu
 
@@ -33,7 +33,7 @@ def open_torch_device(kind: str, *, threads: int = 0) -> AbstractDevice:
 
 
 def open_device(kind: str, *, framework: str, threads: int = 0) -> AbstractDevice:
-    """Return the device of `kind` under a framework; `NodeError` where either is missing."""
+    """Return the device of `kind` under a framework; raise `NodeError` if either is missing."""
     if framework == "torch":
         return open_torch_device(kind, threads=threads)
     try:
@@ -42,20 +42,20 @@ def open_device(kind: str, *, framework: str, threads: int = 0) -> AbstractDevic
         from mi300bench.device.jax_device import JaxDevice
     except ImportError as cause:
         raise NodeError(
-            "JAX is not installed, and this measurement needs it",
+            "JAX is not installed, but this measurement needs it",
             hint="pip install 'mi300bench[jax]'",
         ) from cause
-    found = jax.default_backend()
-    if (found == "cpu") != (kind == "cpu"):
+    available = jax.default_backend()
+    if (available == "cpu") != (kind == "cpu"):
         raise NodeError(
-            f"the device {kind!r} was asked for, and JAX {jax.__version__} finds {found!r} here",
-            hint="a jaxlib for it",
+            f"--device {kind}: the default backend of JAX {jax.__version__} is {available!r} here",
+            hint=f"install a jaxlib for {kind}, or set JAX_PLATFORMS={kind}",
         )
     return JaxDevice(kind)
 
 
-def found_kind() -> str:
-    """Return ``rocm``, ``cuda`` or ``cpu``: what torch finds in this process."""
+def torch_device_kind() -> str:
+    """Return ``rocm``, ``cuda`` or ``cpu``: the device kind that torch supports here."""
     import torch
 
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""CUDA and ROCm under torch: one code path, since torch's ROCm build answers to ``torch.cuda``."""
+"""CUDA and ROCm under torch: one code path, because ROCm builds also use ``torch.cuda``."""
 
 import contextlib
 import platform
@@ -15,7 +15,7 @@ from mi300bench.schema.record import Scalar
 
 
 def kfd_cache_bytes(root: Path = Path("/")) -> int | None:
-    """Return the largest last-level cache that the amdgpu driver lists, in bytes; None where it lists none."""
+    """Return the last-level cache that the amdgpu driver lists, in bytes; None if it lists none."""
     sizes: list[tuple[int, int]] = []
     for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/caches/*/properties"):
         lines = [line.split() for line in path.read_text().splitlines()]
@@ -23,13 +23,13 @@ def kfd_cache_bytes(root: Path = Path("/")) -> int | None:
         if table.get("level", "").isdigit() and table.get("size", "").isdigit():
             sizes.append((int(table["level"]), int(table["size"]) * 1024))
     last = max((level for level, _ in sizes), default=0)
-    # Level 3 is the Infinity Cache; a driver that stops at level 2 does not tell the last level.
+    # Level 3 is the Infinity Cache. A driver that lists only levels 1 and 2 omits it.
     return max(size for level, size in sizes if level == last) if last >= 3 else None
 
 
 @final
 class TorchGpu(AbstractDevice):
-    """One GPU. Work is enqueued ahead and timed by events on the device's own stream."""
+    """One GPU. Work is enqueued and timed by events on the device's stream."""
 
     def __init__(self, index: int) -> None:
         torch.cuda.set_device(index)
@@ -48,9 +48,8 @@ class TorchGpu(AbstractDevice):
             memory_bytes=self.memory_bytes,
         )
         if self.facts is not None and not self.facts.is_named_in(self.name):
-            self.name = (
-                self.facts.name
-            )  # "AMD Radeon Graphics" names no product; what it is was found by its figures
+            # The driver may report a generic name, such as "AMD Radeon Graphics".
+            self.name = self.facts.name
         self.cache_bytes = self._cache_bytes(properties)
         self.torch_name = f"cuda:{index}"
         self.fp8 = "float8_e4m3fnuz" if self.arch.startswith("gfx942") else "float8_e4m3fn"
@@ -97,45 +96,49 @@ class TorchGpu(AbstractDevice):
         return {
             "framework": "torch",
             "framework_version": torch.__version__,
-            "runtime": f"rocm {torch.version.hip}"
-            if self.is_rocm
-            else f"cuda {torch.version.cuda}",
+            "runtime": self._runtime(),
             "blas": str(torch.backends.cuda.preferred_blas_library()),
             "device_arch": self.arch,
             "compute_units": self.compute_units,
             "cache_bytes": self.cache_bytes,
-            "partition": ""
-            if self.facts or not self.is_rocm
-            else f"{self.compute_units} units of {self.arch}",
+            "partition": self._partition(),
             "python": platform.python_version(),
         }
 
+    def _runtime(self) -> str:
+        return f"rocm {torch.version.hip}" if self.is_rocm else f"cuda {torch.version.cuda}"
+
+    def _partition(self) -> str:
+        """Return what is known of a GPU that is not a whole chip of the facts; empty if it is."""
+        is_known = self.facts is not None or not self.is_rocm
+        return "" if is_known else f"{self.compute_units} units of {self.arch}"
+
     def readings(self) -> dict[str, float]:
-        """Return clock, power and temperature as the driver's library tells them, or what of them it tells."""
-        found: dict[str, float] = {}
-        # NVML tells milliwatts, amdsmi watts; torch passes both on as they are.
+        """Return clock, power and temperature, as far as the driver's library reports them."""
+        readings: dict[str, float] = {}
+        # NVML reports milliwatts, amdsmi watts; torch converts neither.
         for name, read, scale in (
             ("clock_hz", torch.cuda.clock_rate, 1e6),
             ("power_w", torch.cuda.power_draw, 1.0 if self.is_rocm else 1e-3),
             ("temperature_c", torch.cuda.temperature, 1.0),
         ):
-            # The two libraries raise types of their own, which are there only where the library is; a sensor that a
-            # partitioned or virtual GPU lacks must not cost a measurement.
+            # A missing sensor, as on a partitioned or virtual GPU, must not fail the measurement.
+            # Both libraries raise exceptions of their own, which only exist if they are installed.
             with contextlib.suppress(Exception):
-                found[name] = float(read()) * scale
-        return found
+                readings[name] = float(read()) * scale
+        return readings
 
     def peak_memory(self, call: Callable[[], None]) -> float:
-        """Return the caching allocator's peak during `call`, live tensors only, not the pool."""
+        """Return the caching allocator's peak in `call`: live tensors only, not the pool."""
         torch.cuda.synchronize()
-        held = torch.cuda.memory_allocated()
+        before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         call()
         torch.cuda.synchronize()
-        return float(torch.cuda.max_memory_allocated() - held)
+        return float(torch.cuda.max_memory_allocated() - before)
 
     def held_memory(self, call: Callable[[], None]) -> tuple[float, float]:
-        """Return the caching allocator's pool before `call` and at its largest."""
+        """Return the size of the caching allocator's pool before `call`, and its peak."""
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         before = float(torch.cuda.memory_reserved())
@@ -145,7 +148,7 @@ class TorchGpu(AbstractDevice):
         return before, float(torch.cuda.max_memory_reserved())
 
     def doubts(self) -> tuple[Doubt, ...]:
-        found: list[Doubt] = [NeverRun(device=self.name)]
+        doubts: list[Doubt] = [NeverRun(device=self.name)]
         if self.cache_bytes is None:
-            found.append(CacheUnknown(assumed_bytes=self.flush_bytes // 2))
-        return tuple(found)
+            doubts.append(CacheUnknown(assumed_bytes=self.flush_bytes // 2))
+        return tuple(doubts)

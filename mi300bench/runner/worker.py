@@ -17,7 +17,7 @@ import traceback
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from mi300bench.device.open import found_kind, open_device
+from mi300bench.device.open import open_device, torch_device_kind
 from mi300bench.errors import Mi300benchError
 from mi300bench.runner.rank import Rank, join_world
 from mi300bench.schema.codec import encode
@@ -87,7 +87,7 @@ def node_facts(device: Any) -> Message:
         "compute_units": device.compute_units,
         "memory_bytes": device.memory_bytes,
         "cache_bytes": device.cache_bytes,
-        "kind": found_kind() if device.torch_name else device.kind,
+        "kind": torch_device_kind() if device.torch_name else device.kind,
         "conditions": device.conditions(),
         "readings": device.readings(),
         "doubts": [str(doubt) for doubt in device.doubts()],

@@ -1,4 +1,4 @@
-"""The CPU's side of the device seam."""
+"""The device interface on a CPU."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def cpu():
     return open_torch_device("cpu", threads=1)
 
 
-def test_time_is_per_call(cpu) -> None:
+def test_seconds_are_per_call(cpu) -> None:
     import time
 
     assert cpu.seconds(lambda: time.sleep(0.01), 5) == pytest.approx(0.01, rel=0.5)
@@ -31,7 +31,7 @@ def test_a_flush_writes_more_than_twice_the_cache(cpu) -> None:
     assert cpu._flushed.numel() * 4 > 2 * (cpu.cache_bytes or 0)
 
 
-def test_peak_memory_is_that_of_the_allocator(cpu) -> None:
+def test_peak_memory_is_the_peak_of_the_allocator(cpu) -> None:
     import torch
 
     def call() -> None:
@@ -44,7 +44,7 @@ def test_peak_memory_is_that_of_the_allocator(cpu) -> None:
     assert cpu.peak_memory(call) == pytest.approx(64 * MIB, rel=0.01)
 
 
-def test_peak_memory_agrees_with_a_fresh_childs_resident_set() -> None:
+def test_peak_memory_agrees_with_the_resident_set_of_a_fresh_process() -> None:
     code = (
         "import resource, torch\n"
         "from mi300bench.device.open import open_torch_device\n"
@@ -63,16 +63,16 @@ def test_peak_memory_agrees_with_a_fresh_childs_resident_set() -> None:
     assert float(answer.stdout) == pytest.approx(1.0, abs=0.1)
 
 
-def test_an_accelerator_that_is_not_there_is_a_message() -> None:
-    from mi300bench.device.open import found_kind, open_torch_device
+def test_a_missing_gpu_is_a_node_error() -> None:
+    from mi300bench.device.open import open_torch_device, torch_device_kind
 
-    if found_kind() != "cpu":
-        pytest.skip("there is one")
-    with pytest.raises(NodeError, match="rocm"):
+    if torch_device_kind() != "cpu":
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(NodeError, match="--device rocm"):
         open_torch_device("rocm")
 
 
-def test_kfd_tells_the_infinity_cache(tmp_path) -> None:
+def test_the_infinity_cache_is_read_from_kfd(tmp_path) -> None:
     from mi300bench.device.torch_gpu import kfd_cache_bytes
 
     for index, (level, kib) in enumerate(((1, 32), (2, 4096), (3, 262144))):

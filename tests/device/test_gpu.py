@@ -1,4 +1,4 @@
-"""For whoever has the chip: the same contract on ROCm or CUDA. Skipped where there is no GPU.
+"""The contract of probes on a GPU, with ROCm or CUDA. Skipped without a GPU.
 
 pytest tests/device -rs
 """
@@ -30,16 +30,20 @@ def measured(worker, point):
     return record
 
 
+def published_facts(worker):
+    device = worker.describe()
+    return find_device(device["name"], arch=device["arch"], compute_units=device["compute_units"])
+
+
 def test_the_device_is_described(alone) -> None:
-    told = alone.describe()
-    assert told["kind"] in ("rocm", "cuda") and told["memory_bytes"] > GIB and told["arch"]
-    assert told["cache_bytes"] is None or told["cache_bytes"] >= 4 * MIB
+    device = alone.describe()
+    assert device["kind"] in ("rocm", "cuda") and device["memory_bytes"] > GIB and device["arch"]
+    assert device["cache_bytes"] is None or device["cache_bytes"] >= 4 * MIB
 
 
 def test_memory_stays_under_the_published_peak_and_variants_agree(alone) -> None:
     world = World(device=detect_device(), ranks=1)
-    told = alone.describe()
-    facts = find_device(told["name"], arch=told["arch"], compute_units=told["compute_units"])
+    facts = published_facts(alone)
     rates = {}
     for point in plans.memory_points(["copy"], [2 * GIB], world, stop=STOP):
         record = measured(alone, point)
@@ -53,8 +57,7 @@ def test_memory_stays_under_the_published_peak_and_variants_agree(alone) -> None
 
 def test_products_are_right_and_under_the_peak(alone) -> None:
     world = World(device=detect_device(), ranks=1)
-    told = alone.describe()
-    facts = find_device(told["name"], arch=told["arch"], compute_units=told["compute_units"])
+    facts = published_facts(alone)
     for point in plans.gemm_points(
         [(4096, 4096, 4096)], world, layouts=["nn", "nt", "tn"], stop=STOP
     ):
@@ -83,7 +86,7 @@ def test_collectives_are_right_among_all_devices() -> None:
     kind = detect_device()
     ranks = default_ranks(kind)
     if ranks < 2:
-        pytest.skip("one GPU has nobody to talk with")
+        pytest.skip("collectives need at least two GPUs")
     world = World(device=kind, ranks=ranks)
     worker = ProcessWorker(world, {})
     try:
