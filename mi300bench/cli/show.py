@@ -106,7 +106,7 @@ def gemm_study(study: Any) -> None:
         f"best      {best.m}x{best.n}x{best.k}  {found.rate / 1e12:.3f} TFLOPS  ({len(found.trace)} tries, {said}; ties: {ties})"
     )
     for rule in study.rules:
-        click.echo(f"{rule.name:<9} {rule.said}")
+        click.echo(f"{rule.name:<9} {rule.sentence}")
     if study.score is not None:
         click.echo(f"workload  {_score_text(study.score)}")
     if study.published is not None:

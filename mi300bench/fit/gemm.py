@@ -1,9 +1,9 @@
-"""The time of a matrix product of any shape, layout and type in the measured range.
+"""The time of a matrix product of any shape, layout and data type in the measured range.
 
-Physics gives the trend: a product takes at least its FLOP over the best rate seen, its bytes over the best
-bandwidth seen, and a launch. What a device makes of a shape (tiles, vectors, caches) is the ratio to that,
-smooth in the logarithms of M, N and K and in how far each is aligned, and is fitted by a Gaussian process.
-K is the reduction.
+Physics gives the trend: the product's FLOP over the best rate seen, plus its bytes over the best
+bandwidth seen, plus a launch. The device's own effects (tiles, vectors, caches) are the ratio to
+that trend. The ratio is assumed smooth in the logarithms of M, N and K and in the alignment of
+each, and a Gaussian process fits it. K is the reduction.
 """
 
 import math
@@ -20,14 +20,16 @@ from mi300bench.physics import gemm_flop
 from mi300bench.schema.doubt import Doubt, OutOfRange
 from mi300bench.schema.model import Gemm, Interval, Prediction
 from mi300bench.schema.record import Measurement
+from mi300bench.units import ELEMENT_BYTES
 
 Array = NDArray[np.float64]
 LAYOUTS = ("nn", "nt", "tn")
 FEWEST_SHAPES = 12
 FOLDS = 5
-# Half-width of a 95 % interval in standard deviations; outside the range it is trusted this many times less.
+# Half-width of a 95 % interval in standard deviations; outside the measured range it is this many
+# times wider.
 WIDTH, BEYOND_RANGE = 1.96, 3.0
-# Alignment counts up to this power of two.
+# Alignment beyond this power of two makes no difference to a kernel.
 MOST_ALIGNED = 7
 
 
@@ -46,12 +48,12 @@ class Product:
         return gemm_flop(self.m, self.n, self.k)
 
     def bytes(self, element: int) -> float:
-        """Return the bytes of A, B and C, each once, at `element` bytes an element."""
+        """Return the bytes of A, B and C, each counted once, with `element` bytes per element."""
         return float(element * (self.m * self.k + self.k * self.n + self.m * self.n))
 
 
 def alignment(size: int) -> int:
-    """Return the power of two that divides `size`, as an exponent up to `MOST_ALIGNED`."""
+    """Return the exponent of the largest power of two that divides `size`, at most 7."""
     return min(MOST_ALIGNED, (size & -size).bit_length() - 1)
 
 
@@ -71,20 +73,22 @@ def _features(products: Sequence[Product]) -> Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmModel:
-    """Fitted products of one type. `errors` are the relative residuals of shapes left out of the fit."""
+    """Fitted products of one data type.
+
+    `errors` are the relative errors on held-out shapes; `nearest_errors` are those of a simpler
+    model, which takes the rate of the nearest measured shape.
+    """
 
     dtype: str
     element_bytes: int
     peak: float  # best FLOP per second seen
-    bandwidth: float  # best bytes per second seen, of A, B and C once each
-    launch_s: float  # shortest time seen
+    bandwidth: float  # best bytes per second seen, with A, B and C counted once each
+    launch_s: float  # half of the shortest time seen
     process: GaussianProcess
     ranges: Mapping[str, tuple[int, int]]
     errors: tuple[float, ...]
     evidence: tuple[str, ...]
-    nearest_errors: tuple[float, ...] = field(
-        default=()
-    )  # of taking the nearest measured shape's rate instead
+    nearest_errors: tuple[float, ...] = field(default=())
 
     def _trend(self, products: Sequence[Product]) -> Array:
         return np.array(
@@ -101,7 +105,10 @@ class GemmModel:
         return seconds
 
     def predict(self, product: Product) -> Prediction:
-        """Return the seconds of one product with a 95 % interval; outside the measured range it says so."""
+        """Return the seconds of one product with a 95 % interval.
+
+        Outside the measured range the interval is wider and the prediction carries a doubt.
+        """
         mean, deviation = self.process.predict(_features([product]))
         width = WIDTH * math.hypot(float(deviation[0]), self.process.noise)
         doubts: list[Doubt] = []
@@ -110,7 +117,7 @@ class GemmModel:
             if not low <= size <= high:
                 doubts.append(
                     OutOfRange(
-                        what=f"a {self.dtype} product's {name}", asked=size, low=low, high=high
+                        what=f"{name} of a {self.dtype} product", asked=size, low=low, high=high
                     )
                 )
         if doubts:
@@ -132,12 +139,12 @@ def product_of(record: Measurement) -> Product:
     )
 
 
-def _nearest(products: Sequence[Product], rates: Array, asked: Product) -> float:
-    """Return the rate of the measured shape that is nearest in the logarithms of M, N and K, same layout first."""
-    at = np.log2([asked.m, asked.n, asked.k])
+def _nearest(products: Sequence[Product], rates: Array, query: Product) -> float:
+    """Return the rate of the shape nearest in the logs of M, N, K; the same layout breaks ties."""
+    at = np.log2([query.m, query.n, query.k])
     distances = [
         float(((np.log2([p.m, p.n, p.k]) - at) ** 2).sum())
-        + (0.0 if p.layout == asked.layout else 1e-6)
+        + (0.0 if p.layout == query.layout else 1e-6)
         for p in products
     ]
     return float(rates[int(np.argmin(distances))])
@@ -146,7 +153,7 @@ def _nearest(products: Sequence[Product], rates: Array, asked: Product) -> float
 def _held_out(
     products: Sequence[Product], trend: Array, logs: Array, seconds: Array
 ) -> tuple[list[float], list[float]]:
-    """Return relative residuals of shapes left out by folds, of the process and of the nearest neighbour."""
+    """Return the relative errors on held-out shapes: of the process, then of the nearest shape."""
     shapes = list(dict.fromkeys((p.m, p.n, p.k) for p in products))
     order = np.random.default_rng(0).permutation(len(shapes))
     fold_of = {shapes[index]: place % FOLDS for place, index in enumerate(order)}
@@ -167,21 +174,23 @@ def _held_out(
 
 
 def fit_gemm(groups: Sequence[Sequence[Measurement]], *, held_out: bool = True) -> GemmModel:
-    """Return the model of products of one type, each given as its passes; `RecordError` for too few shapes."""
-    from mi300bench.units import ELEMENT_BYTES
+    """Return the model of the products of one data type, each given as its passes.
 
+    Raises `RecordError` where there are too few shapes, or more than one data type.
+    """
     products = [product_of(passes[0]) for passes in groups]
     shapes = {(p.m, p.n, p.k) for p in products}
     if len(shapes) < FEWEST_SHAPES:
         raise RecordError(
-            f"a fit of products needs at least {FEWEST_SHAPES} shapes, the store has {len(shapes)}",
-            hint="mi300bench gemm-sweep --sample 60",
+            f"the fit of matrix products needs at least {FEWEST_SHAPES} shapes, "
+            f"the store has {len(shapes)}",
+            hint="measure more shapes: mi300bench gemm-sweep --budget 2m",
         )
     kinds = {str(passes[0].params["dtype"]) for passes in groups}
     if len(kinds) > 1:
         raise RecordError(
-            f"products of {' and '.join(sorted(kinds))} do not share a fit",
-            hint="choose one with --dtype",
+            f"one fit takes products of one data type, got {' and '.join(sorted(kinds))}",
+            hint="fit each data type by itself",
         )
     dtype = kinds.pop()
     element = ELEMENT_BYTES[dtype]
@@ -213,24 +222,30 @@ def fit_gemm(groups: Sequence[Sequence[Measurement]], *, held_out: bool = True) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """FLOP per second of a model's products together (their FLOP-weighted harmonic mean), and of the best one."""
+    """FLOP per second of all products of a model together, and of the best single one.
+
+    `together` is all FLOP over all seconds: the FLOP-weighted harmonic mean of the rates.
+    """
 
     together: float
     best: float
 
 
 def products_of(gemms: Sequence[Gemm]) -> list[tuple[Product, int]]:
-    """Return every product of a step with how often it runs: forward nt, input gradient nn, weight gradient tn."""
-    found: list[tuple[Product, int]] = []
+    """Return every product of a training step with how often it runs.
+
+    The forward product is nt, that of the input gradient nn, that of the weight gradient tn.
+    """
+    products: list[tuple[Product, int]] = []
     for g in gemms:
-        found.append((Product(m=g.m, n=g.n, k=g.k, layout="nt"), g.count))
-        found.append((Product(m=g.m, n=g.k, k=g.n, layout="nn"), g.count))
-        found.append((Product(m=g.n, n=g.k, k=g.m, layout="tn"), g.count))
-    return found
+        products.append((Product(m=g.m, n=g.n, k=g.k, layout="nt"), g.count))
+        products.append((Product(m=g.m, n=g.k, k=g.n, layout="nn"), g.count))
+        products.append((Product(m=g.n, n=g.k, k=g.m, layout="tn"), g.count))
+    return products
 
 
 def workload_score(groups: Sequence[Sequence[Measurement]], gemms: Sequence[Gemm]) -> Score | None:
-    """Return what a model's products reach together, from the records of each; None where one was not measured."""
+    """Return the rate of a model's products together; None where one of them was not measured."""
     seconds = {product_of(passes[0]): stats.interval_of(passes).mid for passes in groups}
     products = products_of(gemms)
     if any(product not in seconds for product, _ in products):

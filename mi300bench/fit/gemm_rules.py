@@ -1,11 +1,13 @@
-"""A device's own rules of thumb for matrix products, read off measured lines through its best shape.
+"""A device's own rules of thumb for matrix products, from lines of shapes through its best shape.
 
-least       along one axis, the smallest size from which on all measured sizes reach 95 % of the plateau
-flop        the cheapest measured shape that reaches it
-alignment   the least power of two an axis must be a multiple of, to reach 95 % of a well aligned neighbour
-tile        the period in which the time of a product goes up in steps, where there are steps
+least       the smallest size of one axis from which all larger measured sizes reach 95 % of the
+            plateau, which is the rate of the best shape
+flop        the cheapest measured shape that reaches 95 % of the plateau
+alignment   the smallest power of two that a size must be a multiple of, to reach 95 % of the rate
+            of a well aligned size close by
+tile        the period of the steps in which the time of a product grows, where it grows in steps
 
-Each rule names the records behind it; where the measured range does not hold the answer, it says so.
+Each rule names its records. Where the measured range cannot answer, the rule's sentence says so.
 """
 
 import math
@@ -21,22 +23,23 @@ from mi300bench.schema.record import Measurement
 
 ENOUGH = 0.95
 AXES = ("m", "n", "k")
-# Sizes that are multiples of exactly 1, 2, 4 ... are tried above a base; steps are looked for in eighths above another.
+# Alignment: sizes just above a base that are multiples of exactly 1, 2, 4, ... 128.
 ALIGNED_BASE, MOST_ALIGNED = 512, 128
+# Tiles: sizes in steps of 8 above another base; the periods that are tried.
 TILE_BASE, TILE_STEP, TILE_STEPS = 256, 8, 24
 TILES = (16, 32, 64, 128)
-# Steps must explain this much more of the scatter than a straight line, to be believed.
+# Steps count where they leave less than this share of the scatter that a straight line leaves.
 WORTH_STEPS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule: `value` in elements or FLOP, None where the data cannot tell; `said` is the sentence for people."""
+    """A rule. `value` is in elements or FLOP, None where the data cannot tell."""
 
     name: str
     axis: str
     value: float | None
-    said: str
+    sentence: str
     evidence: tuple[str, ...]
 
 
@@ -51,7 +54,7 @@ def least_line(best: Product, axis: str, sizes: Sequence[int]) -> list[Product]:
 
 
 def alignment_line(best: Product, axis: str) -> list[Product]:
-    """Return shapes whose size on `axis` is a multiple of exactly 1, 2, 4 ... 128, close to each other."""
+    """Return shapes close to each other, whose `axis` is a multiple of exactly 1, 2, 4, ... 128."""
     base = min(ALIGNED_BASE, getattr(best, axis))
     exact = [2**power for power in range(int(math.log2(MOST_ALIGNED)) + 1)]
     return [_with(best, axis, base + step if step < MOST_ALIGNED else base) for step in exact]
@@ -72,45 +75,43 @@ def _rates(groups: Sequence[Sequence[Measurement]]) -> dict[Product, tuple[float
     }
 
 
-def _found(
+def _rates_on(
     line: Sequence[Product], groups: Sequence[Sequence[Measurement]]
 ) -> dict[Product, tuple[float, tuple[str, ...]]]:
     rates = _rates(groups)
     return {product: rates[product] for product in line if product in rates}
 
 
-def _evidence(found: Mapping[Product, tuple[float, tuple[str, ...]]]) -> tuple[str, ...]:
-    return tuple(identity for _, identities in found.values() for identity in identities)
+def _evidence(rates: Mapping[Product, tuple[float, tuple[str, ...]]]) -> tuple[str, ...]:
+    return tuple(identity for _, identities in rates.values() for identity in identities)
 
 
 def least(
     axis: str, line: Sequence[Product], groups: Sequence[Sequence[Measurement]], plateau: float
 ) -> Rule | None:
-    """Return the least size along `axis` that keeps the plateau, from the line's records; None where too few were measured."""
-    found = _found(line, groups)
-    sizes = sorted(getattr(product, axis) for product in found)
+    """Return the smallest `axis` that keeps the plateau; None below three measured sizes."""
+    rates = _rates_on(line, groups)
+    sizes = sorted(getattr(product, axis) for product in rates)
     if len(sizes) < 3:
         return None
-    good = {getattr(p, axis): rate >= ENOUGH * plateau for p, (rate, _) in found.items()}
+    good = {getattr(p, axis): rate >= ENOUGH * plateau for p, (rate, _) in rates.items()}
     holds = [size for index, size in enumerate(sizes) if all(good[s] for s in sizes[index:])]
     others = " x ".join(f"{name.upper()}={getattr(line[0], name)}" for name in AXES if name != axis)
+    axis_name = axis.upper()
     if not holds:
-        value, said = (
-            None,
-            f"no measured {axis.upper()} up to {sizes[-1]} keeps 95 % of the plateau at {others}",
+        sentence = (
+            f"no measured {axis_name} up to {sizes[-1]} reaches 95 % of the plateau at {others}"
         )
     elif holds[0] == sizes[0]:
-        value, said = (
-            float(holds[0]),
-            f"{axis.upper()} >= {holds[0]} or less: already the smallest measured one, at {others}",
+        sentence = (
+            f"{axis_name} >= {holds[0]} is enough at {others}; "
+            "no smaller size was measured, so less may be enough too"
         )
     else:
         below = sizes[sizes.index(holds[0]) - 1]
-        value, said = (
-            float(holds[0]),
-            f"{axis.upper()} >= {holds[0]} ({below} is not enough), at {others}",
-        )
-    return Rule(name="least", axis=axis, value=value, said=said, evidence=_evidence(found))
+        sentence = f"{axis_name} >= {holds[0]} is enough at {others}; {below} is not"
+    value = float(holds[0]) if holds else None
+    return Rule(name="least", axis=axis, value=value, sentence=sentence, evidence=_evidence(rates))
 
 
 def least_flop(groups: Sequence[Sequence[Measurement]], plateau: float) -> Rule:
@@ -118,21 +119,25 @@ def least_flop(groups: Sequence[Sequence[Measurement]], plateau: float) -> Rule:
     rates = _rates(groups)
     good = [product for product, (rate, _) in rates.items() if rate >= ENOUGH * plateau]
     cheapest = min(good, key=lambda p: p.flop)
-    said = (
-        f"{cheapest.flop / 1e9:.3g} GFLOP can be enough: {cheapest.m} x {cheapest.n} x {cheapest.k} is the cheapest of "
-        f"{len(rates)} measured shapes that reaches 95 % of the plateau"
+    shape = f"{cheapest.m} x {cheapest.n} x {cheapest.k}"
+    return Rule(
+        name="flop",
+        axis="",
+        value=cheapest.flop,
+        sentence=f"{cheapest.flop / 1e9:.3g} GFLOP can be enough: of {len(rates)} measured shapes, "
+        f"{shape} is the cheapest that reaches 95 % of the plateau",
+        evidence=rates[cheapest][1],
     )
-    return Rule(name="flop", axis="", value=cheapest.flop, said=said, evidence=rates[cheapest][1])
 
 
 def least_alignment(
     axis: str, line: Sequence[Product], groups: Sequence[Sequence[Measurement]]
 ) -> Rule | None:
-    """Return the least multiple for `axis` that reaches 95 % of the best aligned size of the line."""
-    found = _found(line, groups)
-    if len(found) < 4:
+    """Return the smallest multiple for `axis` that reaches 95 % of the best aligned size."""
+    rates = _rates_on(line, groups)
+    if len(rates) < 4:
         return None
-    by_power = {alignment(getattr(p, axis)): rate for p, (rate, _) in found.items()}
+    by_power = {alignment(getattr(p, axis)): rate for p, (rate, _) in rates.items()}
     powers = sorted(by_power)
     top = max(by_power[p] for p in powers if p >= powers[-1] - 1)
     enough = next(
@@ -142,25 +147,33 @@ def least_alignment(
     )
     worst = min(by_power.values()) / top
     if enough == powers[0]:
-        said = f"{axis.upper()} needs no alignment: the worst size of the line reaches {worst:.0%} of the best"
+        sentence = (
+            f"{axis.upper()} needs no alignment: "
+            f"the slowest measured size reaches {worst:.0%} of the best rate"
+        )
     else:
-        said = (
-            f"{axis.upper()} a multiple of {2**enough}; otherwise down to {worst:.0%} of the best"
+        sentence = (
+            f"make {axis.upper()} a multiple of {2**enough}; "
+            f"other sizes fall to as little as {worst:.0%} of the best rate"
         )
     return Rule(
-        name="alignment", axis=axis, value=float(2**enough), said=said, evidence=_evidence(found)
+        name="alignment",
+        axis=axis,
+        value=float(2**enough),
+        sentence=sentence,
+        evidence=_evidence(rates),
     )
 
 
 def tile(
     axis: str, line: Sequence[Product], groups: Sequence[Sequence[Measurement]]
 ) -> Rule | None:
-    """Return the period of steps in the time along `axis`, or that there are none to be seen."""
-    found = _found(line, groups)
-    if len(found) < TILE_STEPS // 2:
+    """Return the period of the steps in the time along `axis`, or that no steps are visible."""
+    rates = _rates_on(line, groups)
+    if len(rates) < TILE_STEPS // 2:
         return None
-    sizes = np.array([getattr(p, axis) for p in found], dtype=float)
-    seconds = np.array([p.flop / rate for p, (rate, _) in found.items()])
+    sizes = np.array([getattr(p, axis) for p in rates], dtype=float)
+    seconds = np.array([p.flop / rate for p, (rate, _) in rates.items()])
 
     def scatter(covered: Array) -> float:
         design = np.stack([np.ones_like(covered), covered], axis=1)
@@ -170,22 +183,29 @@ def tile(
     smooth = scatter(sizes)
     stepped = {period: scatter(np.ceil(sizes / period) * period) for period in TILES}
     best = min(stepped, key=lambda period: stepped[period])
-    if stepped[best] < WORTH_STEPS * smooth:
-        value, said = (
-            float(best),
-            f"the time goes up in steps of {best} along {axis.upper()}: fill whole tiles",
+    has_steps = stepped[best] < WORTH_STEPS * smooth
+    if has_steps:
+        sentence = (
+            f"the time grows in steps of {best} along {axis.upper()}: "
+            f"make {axis.upper()} a multiple of {best} to fill whole tiles"
         )
     else:
-        value, said = (
-            None,
-            f"no steps along {axis.upper()} between {int(sizes.min())} and {int(sizes.max())}: tiles cannot be told",
+        sentence = (
+            f"no steps along {axis.upper()} between {int(sizes.min())} and {int(sizes.max())}: "
+            "the tile size cannot be seen"
         )
-    return Rule(name="tile", axis=axis, value=value, said=said, evidence=_evidence(found))
+    return Rule(
+        name="tile",
+        axis=axis,
+        value=float(best) if has_steps else None,
+        sentence=sentence,
+        evidence=_evidence(rates),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRule:
-    """A rule from elsewhere: sizes below these are to be avoided."""
+    """A rule that somebody published: avoid sizes below these."""
 
     source: str
     least_m: int
@@ -194,7 +214,7 @@ class PublishedRule:
     least_flop: float
 
     def applied(self, product: Product) -> Product:
-        """Return the product padded until the rule holds: K first, then M until the FLOP are reached."""
+        """Return the product padded to fulfil the rule: sizes first, then M until the FLOP do."""
         m, n, k = (
             max(product.m, self.least_m),
             max(product.n, self.least_n),
@@ -216,17 +236,20 @@ MI300X_NOTE = PublishedRule(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What padding a model's products to a rule would do: FLOP and predicted seconds over those without it."""
+    """The cost of padding a model's products to a rule, as ratios to the products as they are.
+
+    `flop` and `seconds` (predicted) are with padding over without.
+    """
 
     flop: float
     seconds: float
-    kept: int  # products that fulfil the rule as they are
+    kept: int  # products that need no padding
     products: int
     is_extrapolated: bool
 
 
 def cost_of(rule: PublishedRule, model: GemmModel, products: Sequence[tuple[Product, int]]) -> Cost:
-    """Return what following `rule` would cost for products that each run so often in a step."""
+    """Return the cost of padding to `rule`; each product is given with its calls in a step."""
     padded = [(rule.applied(product), count) for product, count in products]
     seconds = [
         float(

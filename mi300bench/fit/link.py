@@ -1,9 +1,9 @@
 """The time of a collective as a function of its size.
 
-Physics: t = latency + S / bandwidth, with a kink where the library changes its algorithm or a message
-outgrows a buffer. Latency and bandwidth are read off one or two straight pieces, fitted to relative errors.
-Inside the measured range a prediction follows the measured medians (straight lines in log-log), because the
-curve is known there; its error is what leaving one point out would have cost.
+Physics: t = latency + S / bandwidth, with a kink where the library changes its algorithm or a
+message outgrows a buffer. Latency and bandwidth come from one or two straight pieces, fitted to
+relative errors. Inside the measured range a prediction interpolates the measured medians with
+straight lines in log-log; its error is that of points predicted from the others.
 """
 
 from collections.abc import Sequence
@@ -20,18 +20,22 @@ from mi300bench.schema.model import Interval, Prediction
 from mi300bench.schema.record import Measurement
 
 Array = NDArray[np.float64]
-# A second piece must cut the relative error by this factor to be believed.
+# A second piece counts where it leaves less than this share of the squared relative error.
 WORTH_A_PIECE = 0.5
-# A straight line that is this close, in relative terms, needs no second piece.
+# A straight line with a smaller relative error than this needs no second piece.
 NEGLIGIBLE_ERROR = 0.01
 FEWEST_POINTS = 3
-# Outside the measured range a prediction is trusted this many times less.
+# Outside the measured range a prediction's error is taken as this many times larger.
 BEYOND_RANGE = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkModel:
-    """A fitted collective. `sizes` and `seconds` are the measured medians; `errors` the held-out relative residuals."""
+    """A fitted collective.
+
+    `sizes` and `seconds` are the measured medians, `errors` the relative errors on held-out points.
+    `concurrency` is the rate of two collectives at once over that of one: 1 if one fills the link.
+    """
 
     op: str
     ranks: int
@@ -44,17 +48,15 @@ class LinkModel:
     kink_bytes: float | None  # where the second straight piece starts
     errors: tuple[float, ...]
     evidence: tuple[str, ...]
-    concurrency: float = (
-        1.0  # what two at once carry together, over what one does: 1 where one fills the link
-    )
+    concurrency: float = 1.0
 
     @property
     def typical_error(self) -> float:
-        """Return the 90th percentile of the held-out relative residuals."""
+        """Return the 90th percentile of the relative errors on held-out points."""
         return float(np.quantile(self.errors, 0.9)) if self.errors else 0.1
 
     def seconds_of(self, message_bytes: float) -> float:
-        """Return the predicted seconds of one call; the straight pieces continue beyond the range."""
+        """Return the predicted seconds of one call; beyond the range it follows straight lines."""
         low, high = self.sizes[0], self.sizes[-1]
         if message_bytes < low:
             return min(self.seconds[0], self.latency_s + message_bytes / self.bandwidth)
@@ -63,12 +65,12 @@ class LinkModel:
         return _interpolate(message_bytes, np.array(self.sizes), np.array(self.seconds))
 
     def predict(self, message_bytes: float) -> Prediction:
-        """Return the seconds of one call with an interval; outside the measured range it says so."""
+        """Return the seconds of one call with an interval; outside the range it carries a doubt."""
         value, error = self.seconds_of(message_bytes), self.typical_error
         low, high = self.sizes[0], self.sizes[-1]
         doubts: tuple[Doubt, ...] = ()
         if not low <= message_bytes <= high:
-            what = f"{self.op} among {self.ranks} ranks, message bytes"
+            what = f"message bytes of {self.op} among {self.ranks} ranks"
             doubts = (OutOfRange(what=what, asked=message_bytes, low=low, high=high),)
             error *= BEYOND_RANGE
         interval = Interval(low=value / (1 + error), mid=value, high=value * (1 + error))
@@ -80,7 +82,7 @@ def _interpolate(at: float, sizes: Array, seconds: Array) -> float:
 
 
 def _straight(sizes: Array, seconds: Array) -> tuple[float, float, float]:
-    """Return latency, seconds per byte and the squared relative error of the best non-negative straight line."""
+    """Return latency, seconds per byte and squared relative error of the best straight line."""
     from scipy.optimize import nnls
 
     design = np.stack([1 / seconds, sizes / seconds], axis=1)
@@ -91,7 +93,7 @@ def _straight(sizes: Array, seconds: Array) -> tuple[float, float, float]:
 
 
 def _pieces(sizes: Array, seconds: Array) -> tuple[float, float, float | None]:
-    """Return latency (first piece), seconds per byte (last piece) and where the last piece starts, if there are two."""
+    """Return latency (of the first piece), seconds per byte (of the last), start of the last."""
     latency, slope, error = _straight(sizes, seconds)
     best: tuple[float, float, float, float | None] = (latency, slope, error, None)
     for cut in range(FEWEST_POINTS, len(sizes) - FEWEST_POINTS + 1):
@@ -104,7 +106,7 @@ def _pieces(sizes: Array, seconds: Array) -> tuple[float, float, float | None]:
 
 
 def _held_out(sizes: Array, seconds: Array) -> tuple[float, ...]:
-    """Return the relative residual of each inner point, predicted from the others."""
+    """Return the relative error of each inner point, predicted from the others."""
     errors = []
     for index in range(1, len(sizes) - 1):
         rest = np.arange(len(sizes)) != index
@@ -114,7 +116,7 @@ def _held_out(sizes: Array, seconds: Array) -> tuple[float, ...]:
 
 
 def _concurrency(link: LinkModel, pairs: Sequence[Sequence[Measurement]]) -> float:
-    """Return the median gain of two at once over one after the other, from 1 (none) to 2 (free)."""
+    """Return the median gain of two at once over one after the other, between 1 and 2."""
     gains = [
         2 * link.seconds_of(p[0].work.message_bytes / 2) / stats.interval_of(p).mid for p in pairs
     ]
@@ -124,9 +126,10 @@ def _concurrency(link: LinkModel, pairs: Sequence[Sequence[Measurement]]) -> flo
 def fit_link(
     groups: Sequence[Sequence[Measurement]], *, pairs: Sequence[Sequence[Measurement]] = ()
 ) -> LinkModel:
-    """Return the fit of one collective's points, each given as its passes; `RecordError` below three sizes.
+    """Return the fit of one collective's points, each given as its passes.
 
-    `pairs` are points with two of them in flight, from which the concurrency comes.
+    `pairs` are points with two collectives in flight; the concurrency comes from them. Raises
+    `RecordError` below three sizes, or where the time does not grow with the size.
     """
     points: dict[float, tuple[float, list[str]]] = {}
     for passes in groups:
@@ -134,8 +137,9 @@ def fit_link(
         points[size] = (stats.interval_of(passes).mid, [record.id for record in passes])
     if len(points) < FEWEST_POINTS:
         raise RecordError(
-            f"a link needs at least {FEWEST_POINTS} message sizes, the store has {len(points)}",
-            hint="mi300bench collectives --sizes 8:256M:x4",
+            f"the fit of a link needs at least {FEWEST_POINTS} message sizes, "
+            f"the store has {len(points)}",
+            hint="measure more sizes: mi300bench collectives --sizes 8:256M:x4",
         )
     sizes = np.array(sorted(points), dtype=float)
     seconds = np.array([points[size][0] for size in sizes])
@@ -143,7 +147,8 @@ def fit_link(
     record: Any = groups[0][0]
     if slope <= 0:
         raise RecordError(
-            f"{record.probe}: the time does not grow with the size up to {sizes[-1]:.0f} bytes",
+            f"{record.probe}: the time does not grow with the message size up to "
+            f"{sizes[-1]:.0f} bytes, so the bandwidth is unknown",
             hint="measure larger messages: mi300bench collectives --sizes 8:256M:x4",
         )
     link = LinkModel(

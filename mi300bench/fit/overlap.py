@@ -1,8 +1,9 @@
-"""How much a collective and computation slow each other while both run.
+"""How much a collective and computation slow each other down while both run.
 
-From the overlap probe: products alone (a), the all-reduce alone (c), products beside it (b), both (t >= b).
-Computation slows by b / a. The all-reduce ran slowed for b seconds and undisturbed for t - b, so
-c = b / s + (t - b), which gives its own factor s.
+The overlap probe measures four times: products alone (a), the all-reduce alone (c), products
+beside the all-reduce (b), and both until the last is done (t >= b). Computation slows down by
+b / a. The all-reduce ran slowed down for b seconds and undisturbed for t - b, so
+c = b / s + (t - b), which gives its own slow-down factor s.
 """
 
 from collections.abc import Sequence
@@ -12,13 +13,16 @@ from mi300bench import stats
 from mi300bench.errors import RecordError
 from mi300bench.schema.record import Measurement
 
-# Where the undisturbed rest is nearly the whole all-reduce, its slow-down cannot be read.
+# Where nearly all of the all-reduce ran undisturbed, its factor is unknown and taken as this.
 MOST_SLOWDOWN = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapModel:
-    """Slow-down factors while both run, at least 1; `by_size` has one pair for each message size in bytes."""
+    """Slow-down factors while both run, at least 1.
+
+    `by_size` has a row for each message: its bytes, the computation's factor, the collective's.
+    """
 
     compute: float
     collective: float
@@ -33,15 +37,14 @@ def _factors(record: Measurement) -> tuple[float, float]:
     )
     undisturbed = max(both - beside, 0.0)
     slowed = collective - undisturbed
-    return max(1.0, beside / alone), min(
-        MOST_SLOWDOWN, max(1.0, beside / slowed)
-    ) if slowed > 0 else MOST_SLOWDOWN
+    collective_factor = max(1.0, beside / slowed) if slowed > 0 else MOST_SLOWDOWN
+    return max(1.0, beside / alone), min(MOST_SLOWDOWN, collective_factor)
 
 
 def fit_overlap(groups: Sequence[Sequence[Measurement]]) -> OverlapModel:
     """Return the factors of each message size and their medians."""
     if not groups:
-        raise RecordError("the store has no overlap point", hint="mi300bench overlap")
+        raise RecordError("the store has no overlap point", hint="measure it: mi300bench overlap")
     rows = []
     for passes in groups:
         factors = [_factors(record) for record in passes]

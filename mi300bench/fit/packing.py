@@ -1,8 +1,9 @@
-"""How DistributedDataParallel packs gradients into buckets, as its reducer does after the first step.
+"""How DistributedDataParallel packs gradients into buckets, from the second step on.
 
-Gradients are taken in the order in which they became ready; a bucket closes as soon as its bytes reach its
-cap; the caps of a list are used one a bucket, the last one for the rest. No parameter is split. Source:
-torch/csrc/distributed/c10d/reducer.cpp (compute_bucket_assignment_by_size), torch/nn/parallel/distributed.py.
+Gradients are taken in the order in which they became ready. A bucket closes as soon as its bytes
+reach its cap. In a list of caps each bucket has its own; the last cap serves all further buckets.
+No parameter is split. Source: torch/csrc/distributed/c10d/reducer.cpp
+(compute_bucket_assignment_by_size), torch/nn/parallel/distributed.py.
 """
 
 from collections.abc import Sequence
@@ -10,18 +11,19 @@ from collections.abc import Sequence
 from mi300bench.errors import PlanError
 from mi300bench.units import MIB
 
-# torch's defaults: DistributedDataParallel's bucket_cap_mb=None, dist._DEFAULT_FIRST_BUCKET_BYTES.
+# The first is torch's dist._DEFAULT_FIRST_BUCKET_BYTES, the second DDP's bucket_cap_mb=None.
 DEFAULT_CAPS_BYTES = (MIB, 25 * MIB)
 
 Caps = str | float | Sequence[float]
 
 
 def caps_in_bytes(caps: Caps) -> tuple[int, ...]:
-    """Return the caps that DDP uses for ``default``, one cap in MiB, or a list of caps in MiB."""
+    """Return the caps in bytes, given ``default``, one cap in MiB or a list of caps in MiB."""
     if isinstance(caps, str):
         if caps != "default":
             raise PlanError(
-                f"bucket cap {caps!r} is not known", hint='"default", MiB, or a list of MiB'
+                f"unknown bucket cap {caps!r}",
+                hint='give "default", a number of MiB, or a list of them',
             )
         return DEFAULT_CAPS_BYTES
     listed = caps if isinstance(caps, Sequence) else [caps]

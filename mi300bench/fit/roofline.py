@@ -1,8 +1,8 @@
-"""Bandwidth by footprint with the cache knees found, not assumed.
+"""Memory bandwidth by footprint. The cache knees come from the data, not from a specification.
 
-A memory curve is a staircase: within a cache level the bandwidth is roughly constant, between levels it
-falls. The best staircase of each number of levels is found by dynamic programming on the logarithm of the
-bandwidth, and a further level is believed only where it explains clearly more (Bayesian information criterion).
+A memory curve is a staircase: within a cache level the bandwidth is roughly constant, and from one
+level to the next it falls. Dynamic programming gives the best staircase in the logarithm of the
+bandwidth for each number of levels; the Bayesian information criterion chooses the number.
 """
 
 import itertools
@@ -18,13 +18,13 @@ from mi300bench.errors import RecordError
 from mi300bench.schema.record import Measurement
 
 MOST_LEVELS = 4
-# Bandwidths of one level scatter by at least this much, in the logarithm; steps below it are noise.
+# Bandwidths of one level scatter by at least this much, in the logarithm.
 LEAST_SCATTER = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A stretch of footprints with one bandwidth, in bytes and bytes per second."""
+    """A range of footprints with one bandwidth, in bytes and bytes per second."""
 
     first_bytes: float
     last_bytes: float
@@ -33,7 +33,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCurve:
-    """One pattern and variant. `knees` lie between the last footprint of a level and the first of the next."""
+    """The bandwidth of one access pattern and kernel variant, with its levels."""
 
     pattern: str
     variant: str
@@ -44,7 +44,10 @@ class MemoryCurve:
 
     @property
     def knees(self) -> tuple[float, ...]:
-        """Return the footprints at which the bandwidth falls, in bytes. Where it rises, calls outgrow their overhead."""
+        """Return the footprints in bytes at which the bandwidth falls from one level to the next.
+
+        A rise is no knee: there a call's work outgrows its overhead.
+        """
         falls = [
             (one, other)
             for one, other in itertools.pairwise(self.levels)
@@ -89,7 +92,9 @@ def staircase(logs: NDArray[np.float64]) -> list[int]:
 def fit_memory(groups: Sequence[Sequence[Measurement]]) -> MemoryCurve:
     """Return the curve of one pattern and variant, each point given as its passes."""
     if not groups:
-        raise RecordError("the store has no memory point of that pattern", hint="mi300bench hbm")
+        raise RecordError(
+            "the store has no memory point of that pattern", hint="measure it: mi300bench hbm"
+        )
     rows = []
     for passes in groups:
         work = passes[0].work

@@ -1,13 +1,14 @@
 """A training step, simulated from measured parts; data-parallel where there are ranks.
 
-While backward runs, gradients become ready; a full bucket is all-reduced. The backend has `lanes` of its
-own: on each lane a bucket first waits for the latency, then the buckets under way share the bandwidth, which for two
-is the measured concurrency times that of one.
-Computation and communication slow each other by the measured factors while both run. The step ends when
-backward and the last bucket are done and the update has run. Exposed time is step minus computation. Micro-batches
-before the last one compute and do not communicate.
+While backward runs, gradients become ready, and a full bucket is all-reduced. The backend has one
+or more lanes. On its lane a bucket first waits for the latency. Then the buckets in flight share
+the bandwidth; two in flight have the measured concurrency times the bandwidth of one. Computation
+and communication slow each other down by the measured factors while both run. The step ends when
+backward and the last bucket are done and the update has run. Exposed time is the step minus its
+computation. Micro-batches before the last one compute and do not communicate.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,14 +23,17 @@ from mi300bench.fit.packing import Caps, pack
 from mi300bench.schema.model import Interval, Prediction
 from mi300bench.schema.record import Measurement
 
-# ProcessGroupGloo runs collectives on two threads (Options.threads); NCCL and RCCL run them one after the other.
+# ProcessGroupGloo runs collectives on two threads (Options.threads); NCCL and RCCL use one.
 LANES = {"gloo": 2}
 INSTANT_S = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """One step without communication: seconds of each phase, and when each gradient is ready after backward began."""
+    """One step without communication: seconds of each phase, and when each gradient is ready.
+
+    `ready_s` counts from the beginning of backward.
+    """
 
     names: tuple[str, ...]
     gradient_bytes: tuple[int, ...]
@@ -48,7 +52,10 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """One bucket on the wire. Start and end are seconds after backward began; `ready_s` is what it would be undisturbed."""
+    """One bucket's all-reduce, in seconds from the beginning of backward.
+
+    `ready_s` is when the bucket would be full if communication did not slow backward down.
+    """
 
     bytes: int
     ready_s: float
@@ -58,7 +65,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedStep:
-    """What the simulation says of one packing."""
+    """The simulated step of one packing."""
 
     step_s: float
     exposed_s: float
@@ -69,14 +76,14 @@ def fit_timeline(passes: Sequence[Measurement]) -> Timeline:
     """Return the timeline from the passes of one backward point: medians over all their steps."""
     if not passes:
         raise RecordError(
-            "the store has no gradient timeline", hint="mi300bench tune zaya1 measures it"
+            "the store has no gradient timeline", hint="measure it: mi300bench autotune zaya1"
         )
     first = passes[0]
     names = tuple(str(name) for name in first.series["parameter"])
     if any(tuple(record.series["parameter"]) != names for record in passes):
         raise RecordError(
             "the passes of the gradient timeline disagree on the order of gradients",
-            hint="measure it again: the model or torch changed between the passes",
+            hint="the model or torch changed between the passes; repeat: mi300bench autotune zaya1",
         )
     ready = np.concatenate(
         [
@@ -114,10 +121,11 @@ def _run(
     lanes: int,
     concurrency: float,
 ) -> tuple[float, list[float], list[float]]:
-    """Return when all is done, and start and end of each bucket.
+    """Return when all is done, and the start and the end of each bucket.
 
-    `ready` and `backward_s` are in undisturbed seconds; `parts` are latency and transfer seconds of each bucket
-    alone; `slow` are the factors of computation and of communication while both run.
+    `ready` and `backward_s` are seconds of undisturbed backward; `parts` are the latency and
+    transfer seconds of each bucket by itself; `slow` are the slow-down factors of computation and
+    of communication while both run.
     """
     now = computed = 0.0
     waiting = 0
@@ -162,9 +170,10 @@ def _run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
-    """By how much each phase of a step takes longer (over 1) or shorter, and how well that is known (relative).
+    """Ratios that turn the phases of one step into those of another: over 1 takes longer.
 
-    `gradients` is by how much there are more bytes of gradients, spread over the parameters as before.
+    `gradients` is the ratio of the bytes of gradients; their shares among the parameters stay.
+    `spread` is the relative half-width of the ratios' interval.
     """
 
     forward: float = 1.0
@@ -186,7 +195,7 @@ class Factors:
 
 
 def factors_between(base: Timeline, other: Timeline) -> Factors:
-    """Return what turns the phases of `base` into those of `other`."""
+    """Return the ratios of the phases of `other` to those of `base`."""
     return Factors(
         forward=other.forward_s / base.forward_s,
         backward=other.backward_s / base.backward_s,
@@ -198,7 +207,10 @@ def factors_between(base: Timeline, other: Timeline) -> Factors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepModel:
-    """Timeline, link and overlap together predict the step of any packing. One rank has neither link nor overlap."""
+    """Timeline, link and overlap, which together predict the step of any packing.
+
+    One rank has neither link nor overlap.
+    """
 
     timeline: Timeline
     link: LinkModel | None = None
@@ -211,7 +223,7 @@ class StepModel:
         return tuple(identity for part in parts if part is not None for identity in part.evidence)
 
     def stretched(self, factors: Factors) -> "StepModel":
-        """Return the model with each phase of its timeline stretched."""
+        """Return the model with each phase of its timeline multiplied by its factor."""
         timeline = replace(
             self.timeline,
             gradient_bytes=tuple(
@@ -234,7 +246,10 @@ class StepModel:
         link_factor: float = 1.0,
         compute_factor: float = 1.0,
     ) -> SimulatedStep:
-        """Return the step with buckets of `caps`; the factors stretch communication and computation."""
+        """Return the step with buckets of `caps`.
+
+        The factors multiply the seconds of communication and of computation.
+        """
         timeline = self.timeline
         before_s = (
             (accumulate - 1) * (timeline.forward_s + timeline.backward_s)
@@ -249,7 +264,7 @@ class StepModel:
         ready = [
             max(timeline.ready_s[index] for index in bucket) * compute_factor for bucket in buckets
         ]
-        # The reducer starts buckets in order, so none starts before those in front of it are ready.
+        # The reducer starts buckets in order, so each waits until all before it are ready.
         ready = [float(moment) for moment in np.maximum.accumulate(ready)]
         latency = self.link.latency_s * link_factor
         parts = []
@@ -270,16 +285,14 @@ class StepModel:
         )
 
     def predict(self, caps: Caps, *, accumulate: int = 1) -> Prediction:
-        """Return the seconds of a step, with the link's held-out error and the timeline's spread as bounds."""
+        """Return the seconds of a step, bounded by the link's error and the timeline's spread."""
         error, spread = self.link.typical_error if self.link else 0.0, self.timeline.spread
         middle = self.simulate(caps, accumulate=accumulate)
-        found = [
-            doubt
-            for t in middle.transfers
-            if self.link
-            for doubt in self.link.predict(t.bytes).doubts
-        ]
-        doubts = tuple(dict.fromkeys(found))
+        of_transfers = (
+            self.link.predict(transfer.bytes).doubts if self.link else ()
+            for transfer in middle.transfers
+        )
+        doubts = tuple(dict.fromkeys(itertools.chain.from_iterable(of_transfers)))
         if doubts:
             error *= BEYOND_RANGE
 

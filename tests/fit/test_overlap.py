@@ -21,7 +21,8 @@ def record(make_record, *, alone, collective, beside, both):
 
 
 def test_planted_slow_downs_come_out(make_record) -> None:
-    # Products of 0.7 s slowed by 1.5 cover 1.05 s, in which an all-reduce slowed by 2 does 0.525 s of its 1.0 s.
+    # Products of 0.7 s slowed down by 1.5 take 1.05 s. In that time an all-reduce slowed down by 2
+    # does 0.525 s of its 1.0 s.
     model = fit_overlap(
         [[record(make_record, alone=0.7, collective=1.0, beside=1.05, both=1.05 + 0.475)]]
     )

@@ -1,4 +1,4 @@
-"""Our packing is DDP's own: compared with the reducer that torch really builds."""
+"""Packing into buckets, compared with the buckets that torch's own reducer builds."""
 
 import pytest
 from hypothesis import given

@@ -24,9 +24,11 @@ def groups(make_record, law, sizes):
 def test_planted_cache_knees_are_found(make_record) -> None:
     sizes = [2**k * 65536 for k in range(14)]
     noise = np.random.default_rng(1)
-    law = lambda s: (
-        (400e9 if s <= MIB else 120e9 if s <= 32 * MIB else 25e9) * noise.normal(1, 0.03)
-    )  # noqa: E731
+
+    def law(size: float) -> float:
+        level = 400e9 if size <= MIB else 120e9 if size <= 32 * MIB else 25e9
+        return level * noise.normal(1, 0.03)
+
     curve = fit_memory(groups(make_record, law, sizes))
     assert [round(level.bandwidth / 1e9, -1) for level in curve.levels] == [
         400,
@@ -46,7 +48,9 @@ def test_a_flat_curve_has_no_knee(make_record) -> None:
 
 
 def test_a_rise_out_of_call_overhead_is_no_knee(make_record) -> None:
-    law = lambda s: 20e9 if s < MIB else 150e9 if s <= 32 * MIB else 50e9  # noqa: E731 - a law is a formula
+    def law(size: float) -> float:
+        return 20e9 if size < MIB else 150e9 if size <= 32 * MIB else 50e9
+
     (knee,) = fit_memory(groups(make_record, law, [2**k * 65536 for k in range(14)])).knees
     assert 32 * MIB < knee < 64 * MIB
 

@@ -1,5 +1,7 @@
 """The study of products, small and for real on the CPU."""
 
+import itertools
+
 import pytest
 from mi300bench.errors import PlanError
 from mi300bench.measurement import gemm_study
@@ -45,3 +47,14 @@ def test_a_grid_of_a_few_shapes_is_no_search(tmp_path) -> None:
 def test_a_small_grid_is_measured_whole() -> None:
     assert not gemm_study.is_searchable(((64,), (64,), (64, 128)))
     assert gemm_study.is_searchable(((64, 128, 256),) * 3)
+
+
+def test_random_shapes_stay_in_range_and_repeat() -> None:
+    def drawn(seed: int):
+        shapes = gemm_study.random_shapes(((64, 2048),) * 3, ("nt", "nn", "tn"), seed=seed)
+        return list(itertools.islice(shapes, 50))
+
+    first = drawn(5)
+    assert first == drawn(5) and first != drawn(6)
+    assert all(60 <= p.m <= 2112 and p.flop <= 2.0 * 2048**3 for p in first)
+    assert any(p.n % 8 for p in first) and {p.layout for p in first} == {"nt", "nn", "tn"}
