@@ -1,4 +1,4 @@
-"""Checkpoints of any trainer: complete or absent, the last few kept, and what is damaged is named."""
+"""Checkpoints of any trainer: complete or absent, the last few kept, damaged files named."""
 
 import json
 import resource
@@ -78,9 +78,15 @@ def test_a_damaged_file_is_named_and_so_is_the_checkpoint_before_it(
 def contents_with(**changes: object) -> str:
     run = run_at(1)
     contents: dict[str, object] = {
-        "config": CONFIG, "step": 1, "cursor": {}, "text": "", "losses": run.history.losses, "seconds": [0.1], "series": {},
+        "config": CONFIG,
+        "step": 1,
+        "cursor": {},
+        "text": "",
+        "losses": run.history.losses,
+        "seconds": [0.1],
+        "series": {},
         "digests": {},
-    }  # fmt: skip
+    }
     return json.dumps(contents | changes)
 
 

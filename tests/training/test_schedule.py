@@ -1,6 +1,7 @@
 """The learning rate over a run."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_the_rate_rises_to_its_peak_and_falls_to_its_floor() -> None:
     values = rates(warmup_steps=4, steps=12, floor=Fraction(1, 3))
     assert values[:4] == [0.5, 1.0, 1.5, 2.0] and values[4] == 2.0
     assert values[8] == pytest.approx(2 * (1 / 3 + 1 / 3))  # half of the way
-    assert all(later < earlier for earlier, later in zip(values[4:12], values[5:13], strict=True))
+    assert all(later < earlier for earlier, later in pairwise(values[4:13]))
     assert values[12:] == pytest.approx([2 / 3] * 3)
 
 

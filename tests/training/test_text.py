@@ -16,7 +16,7 @@ from mi300bench_training.lora405b.config import DataConfig
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Files of each kind that a trainer reads, and one that only the LoRA trainer takes for text."""
+    """Return files of each kind that a trainer reads; only the LoRA trainer reads ``image.bin``."""
     monkeypatch.setenv("MI300BENCH_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "texts"
     (path / "sub").mkdir(parents=True)
@@ -80,7 +80,7 @@ def test_files_come_in_order_and_a_missing_path_is_an_error(folder: Path) -> Non
 def test_bytes_that_are_no_text_are_an_error_or_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\xff")
-    with pytest.raises(PlanError, match="a.txt"):
+    with pytest.raises(PlanError, match=r"a\.txt"):
         text.read_text(path)
     assert text.read_text(path, errors="replace") == "a\ufffd"
 

@@ -56,7 +56,9 @@ def test_a_wrong_value_of_one_trainer_is_named(trainer: TrainerSpec, key: str, v
 
 def test_a_whole_number_will_do_for_a_number_and_a_list_for_a_tuple() -> None:
     assert LORA405B.override(LORA405B.preset("tiny"), {"optimizer.clip": 2}).optimizer.clip == 2
-    assert LORA405B.override(LORA405B.preset("tiny"), {"lora.targets": ["q_proj"]}).lora.targets == (
-        "q_proj",
-    )
-    assert ZAYA1.override(ZAYA1.preset("tiny"), {"ddp.bucket_cap_mb": [1, 2.5]}).ddp.bucket_cap_mb == [1, 2.5]
+    assert LORA405B.override(
+        LORA405B.preset("tiny"), {"lora.targets": ["q_proj"]}
+    ).lora.targets == ("q_proj",)
+    assert ZAYA1.override(
+        ZAYA1.preset("tiny"), {"ddp.bucket_cap_mb": [1, 2.5]}
+    ).ddp.bucket_cap_mb == [1, 2.5]

@@ -10,67 +10,13 @@ torch = pytest.importorskip("torch")
 peft = pytest.importorskip("peft")
 
 import jax.numpy as jnp  # noqa: E402
+from tests.training.lora405b.hugging_face import CONFIG, reference, weights_of  # noqa: E402
 
 from mi300bench_training.lora405b import adapters, model, step  # noqa: E402
 from mi300bench_training.lora405b.attention import attention  # noqa: E402
-from mi300bench_training.lora405b.config import LAYER_TARGETS, TARGETS  # noqa: E402
+from mi300bench_training.lora405b.config import TARGETS  # noqa: E402
 from mi300bench_training.lora405b.sharding import Placing  # noqa: E402
 from mi300bench_training.lora405b.spec import TRAINER  # noqa: E402
-
-CONFIG = TRAINER.override(
-    TRAINER.preset("tiny"),
-    # An original length of 64 puts wavelengths on both sides of the scaling and into its ramp.
-    {
-        "model.rope_original_length": 64,
-        "data.seq_len": 48,
-        "data.batch": 2,
-        "compute.attention_block": 20,
-        "lora.targets": TARGETS,
-    },
-)
-TORCH_NAMES = {name: f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "o_proj")} | {
-    name: f"mlp.{name}" for name in ("gate_proj", "up_proj", "down_proj")
-}
-
-
-def reference():
-    """Hugging Face's model of the same shape, with random weights."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    m = CONFIG.model
-    torch.manual_seed(0)
-    rope = {
-        "rope_type": "llama3", "rope_theta": m.rope_theta, "factor": m.rope_factor, "low_freq_factor": m.rope_low_frequency,
-        "high_freq_factor": m.rope_high_frequency, "original_max_position_embeddings": m.rope_original_length,
-    }  # fmt: skip
-    config = LlamaConfig(
-        vocab_size=m.vocab, hidden_size=m.hidden, intermediate_size=m.ffn, num_hidden_layers=m.layers, num_attention_heads=m.heads,
-        num_key_value_heads=m.kv_heads, head_dim=m.head_dim, rms_norm_eps=m.norm_eps, rope_theta=m.rope_theta, rope_scaling=rope,
-        rope_parameters=rope, tie_word_embeddings=False, attention_bias=False, max_position_embeddings=512,
-    )  # fmt: skip
-    return LlamaForCausalLM(config).eval().float()
-
-
-def weights_of(theirs):
-    """Our tree of a Hugging Face model's weights."""
-    state = {name: tensor.detach().numpy() for name, tensor in theirs.state_dict().items()}
-
-    def stacked(name: str, *, turned: bool) -> np.ndarray:
-        rows = [state[f"model.layers.{i}.{name}.weight"] for i in range(CONFIG.model.layers)]
-        return np.stack([row.T if turned else row for row in rows])
-
-    layers = {name: stacked(TORCH_NAMES[name], turned=True) for name in LAYER_TARGETS}
-    layers |= {
-        "attention_norm": stacked("input_layernorm", turned=False),
-        "mlp_norm": stacked("post_attention_layernorm", turned=False),
-    }
-    tree = {
-        "embed": state["model.embed_tokens.weight"],
-        "layers": layers,
-        "norm": state["model.norm.weight"],
-        "lm_head": state["lm_head.weight"].T,
-    }
-    return jax.tree.map(jnp.asarray, tree)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +30,7 @@ def pair():
 
 @pytest.fixture(scope="module")
 def tokens():
-    return np.random.default_rng(0).integers(0, CONFIG.model.vocab, (2, 49))
+    return np.random.default_rng(0).integers(0, CONFIG.model.vocab, (2, 41))
 
 
 def batch_of(tokens):
@@ -95,7 +41,7 @@ def batch_of(tokens):
 
 @partial(jax.jit, static_argnums=0)
 def logits(config, weights, low, tokens, documents=None):
-    """Logits in one compiled program: a test's time is compiling, and an operation alone compiles too."""
+    """Return logits by one compiled program, which compiles sooner than each operation alone."""
     return model.logits(config, weights, low, tokens, documents)
 
 
@@ -124,8 +70,12 @@ def with_peft(theirs, drawn):
     import copy
 
     lora = peft.LoraConfig(
-        r=CONFIG.lora.rank, lora_alpha=CONFIG.lora.alpha, target_modules=list(CONFIG.lora.targets), lora_dropout=0.0, bias="none"
-    )  # fmt: skip
+        r=CONFIG.lora.rank,
+        lora_alpha=CONFIG.lora.alpha,
+        target_modules=list(CONFIG.lora.targets),
+        lora_dropout=0.0,
+        bias="none",
+    )
     wrapped = peft.get_peft_model(copy.deepcopy(theirs), lora).eval()
     for name, parameter in wrapped.named_parameters():
         if "lora_" not in name:
@@ -180,9 +130,7 @@ def test_merged_equals_unmerged_and_a_new_adapter_changes_nothing(pair, tokens) 
     _, weights, drawn = pair
     inputs = jnp.asarray(tokens[:, :-1])
     beside = logits(CONFIG, weights, drawn, inputs)
-    merged = logits(
-        CONFIG, adapters.merge(weights, drawn, CONFIG.lora), {"layers": {}}, inputs
-    )
+    merged = logits(CONFIG, adapters.merge(weights, drawn, CONFIG.lora), {"layers": {}}, inputs)
     assert np.abs(np.asarray(beside - merged)).max() < 1e-4
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
     plain = logits(CONFIG, weights, {"layers": {}}, inputs)
@@ -201,8 +149,8 @@ def test_only_b_has_a_gradient_at_first_and_a_follows(pair, tokens) -> None:
 
 def test_a_document_does_not_see_the_one_before_it(pair, tokens) -> None:
     _, weights, drawn = pair
-    row = jnp.asarray(tokens[:1, :48])
-    documents = jnp.asarray([[0] * 19 + [1] * 29])
+    row = jnp.asarray(tokens[:1, :40])
+    documents = jnp.asarray([[0] * 19 + [1] * 21])
     packed = logits(CONFIG, weights, drawn, row, documents)
     alone = logits(CONFIG, weights, drawn, row[:, 19:])
     assert np.abs(np.asarray(packed[:, 19:] - alone)).max() < 1e-4
@@ -255,16 +203,10 @@ def test_dropout_is_drawn_anew_each_step_and_only_on_the_adapter_s_side(pair, to
     _, weights, drawn = pair
     config = TRAINER.override(CONFIG, {"lora.dropout": 0.5})
     batch = batch_of(tokens)
-    values = [
-        float(loss(config, weights, drawn, batch, jax.random.key(k)))
-        for k in (1, 1, 2)
-    ]
+    values = [float(loss(config, weights, drawn, batch, jax.random.key(k))) for k in (1, 1, 2)]
     assert values[0] == values[1] != values[2]
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
-    still = {
-        float(loss(config, weights, fresh, batch, jax.random.key(k)))
-        for k in (1, 2)
-    }
+    still = {float(loss(config, weights, fresh, batch, jax.random.key(k))) for k in (1, 2)}
     assert len(still) == 1  # B is zero, so the dropped input does not matter
     # The head's adapter drops its input too, in pieces each for itself.
     config = TRAINER.override(config, {"lora.targets": ("lm_head",)})

@@ -1,12 +1,11 @@
 """The 405B step compiled without a weight, and how its module is read."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from mi300bench.errors import RecordError
-from mi300bench.strategies.mesh.compile import plan_all
+from mi300bench.strategies.mesh.compile_step import CompiledStep, compile_all
+from tests.training.runs import call
 
 from mi300bench_training.lora405b import hlo, shapes
 from mi300bench_training.lora405b.spec import TRAINER
@@ -86,7 +85,7 @@ def test_groups_are_read_in_every_way() -> None:
     assert hlo.group_size("replica_groups=mesh['a'=2,'b'=4] {'b'}, use", 8) == 4
     assert (
         hlo.group_size(
-            "replica_groups=mesh['a'=4,'b'=1,'c'=2], device_ids=([2,4]T(1,0)) {'a'}, dimensions={0}",
+            "replica_groups=mesh['a'=4,'b'=1,'c'=2], device_ids=([2,4]T(1,0)) {'a'}, use",
             8,
         )
         == 4
@@ -97,112 +96,112 @@ def test_groups_are_read_in_every_way() -> None:
         hlo.group_size("replica_groups=some_new_way(8)", 8)
 
 
-def plan(*arguments: str) -> list[dict]:
-    command = [sys.executable, "-m", "mi300bench", "plan", "lora405b", "--json", *arguments]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
-    assert answer.returncode == 0, answer.stderr
-    return json.loads(answer.stdout)
-
-
-def test_the_whole_405b_step_agrees_with_the_closed_forms_on_meshes_of_each_kind() -> None:
-    """The other meshes of eight devices are of the same kinds; `plan --mesh all` prints both figures for all ten."""
-    pytest.importorskip("jax")
-    config = TRAINER.preset("405b")
-    weights = shapes.count(shapes.parameters(config.model)) * 2
-    adapters = shapes.count(shapes.adapters(config.model, config.lora)) * 4
-    wanted = (
-        (1, 8, 1, 1),
-        (1, 4, 2, 1),
-        (2, 2, 2, 2),
-    )  # the last in two parts, each of which gathers the weights
-    configs = [
+WHOLE_MODEL = TRAINER.preset("405b")
+# dp, fsdp, mp and the parts of a batch; each part gathers the weights. `plan --mesh all` prints
+# both figures for all ten meshes of eight devices, which are of the same kinds as these.
+MESHES = ((1, 8, 1, 1), (1, 4, 2, 1), (2, 2, 2, 2))
+SMALL_MODEL = TRAINER.override(
+    TRAINER.preset("bench"),
+    {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.batch": 16, "precision": "bfloat16"},
+)
+CONFIGS = [
+    *(
         TRAINER.override(
-            config, {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp, "data.accumulate": parts}
+            WHOLE_MODEL,
+            {"mesh.dp": dp, "mesh.fsdp": fsdp, "mesh.mp": mp, "data.accumulate": parts},
         )
-        for dp, fsdp, mp, parts in wanted
-    ]
-    for planned, (dp, fsdp, mp, parts) in zip(plan_all("lora405b", configs), wanted, strict=True):
-        held, closed = planned.found, planned.gathered + planned.reduced + planned.gradients
-        assert held["weights"] == pytest.approx(weights / fsdp / mp, rel=1e-3)
-        assert held["optimizer"] == pytest.approx(2 * held["adapters"], rel=1e-3)
-        assert held["arguments"] == pytest.approx(
-            held["weights"] + held["adapters"] + held["optimizer"], rel=1e-3
-        )
-        assert sum(held["received"].values()) == pytest.approx(closed, rel=0.05), (dp, fsdp, mp)
-        assert planned.gathered == pytest.approx(2 * parts * (fsdp - 1) / fsdp * weights / mp)
-        # What the compiler multiplies beside the formula's: the layers once more.
-        assert held["flop"] * 8 == pytest.approx(6 / 4 * planned.flop, rel=0.1)
-        if fsdp == 8:
-            assert (
-                held["adapters"] * 8 == pytest.approx(adapters, rel=0.01)
-                and planned.fits(206_141_652_992) == "yes"
-            )
+        for dp, fsdp, mp, parts in MESHES
+    ),
+    SMALL_MODEL,
+    TRAINER.override(SMALL_MODEL, {"compute.loss_chunk": 2048}),
+]
 
 
-def test_pieces_of_the_loss_multiply_nothing_on_other_devices() -> None:
+@pytest.fixture(autouse=True)
+def no_compilation_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile anew: what is read from JAX's cache leaves no partitioned module to read."""
+    monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")
+
+
+@pytest.fixture(scope="module")
+def compiled() -> list[CompiledStep]:
+    """Every config here, compiled by one process."""
     pytest.importorskip("jax")
-    config = TRAINER.override(
-        TRAINER.preset("bench"),
-        {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.batch": 16, "precision": "bfloat16"},
-    )
-    whole, cut = plan_all("lora405b", [config, TRAINER.override(config, {"compute.loss_chunk": 2048})])
-    # The head's forward product is taken again for the backward pass, shared by all devices, and its weight gathered once more.
-    head = 2 * config.model.hidden * config.model.vocab * 16 * 512 / 8
-    assert cut.found["flop"] - whole.found["flop"] == pytest.approx(head, rel=0.1)
-    assert sum(cut.found["received"].values()) < 1.5 * sum(whole.found["received"].values())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")
+        return list(compile_all(TRAINER, CONFIGS))
+
+
+@pytest.mark.parametrize("number", range(len(MESHES)), ids=[str(mesh) for mesh in MESHES])
+def test_the_whole_405b_step_agrees_with_the_closed_forms_on_meshes_of_each_kind(
+    compiled: list[CompiledStep], number: int
+) -> None:
+    (_, fsdp, mp, parts), step = MESHES[number], compiled[number]
+    figures, closed = step.figures, step.closed_form
+    weights = shapes.count(shapes.parameters(WHOLE_MODEL.model)) * 2
+    adapters = shapes.count(shapes.adapters(WHOLE_MODEL.model, WHOLE_MODEL.lora)) * 4
+    assert figures["weights"] == pytest.approx(weights / fsdp / mp, rel=1e-3)
+    assert figures["optimizer"] == pytest.approx(2 * figures["adapters"], rel=1e-3)
+    held = figures["weights"] + figures["adapters"] + figures["optimizer"]
+    assert figures["arguments"] == pytest.approx(held, rel=1e-3)
+    assert sum(figures["received"].values()) == pytest.approx(sum(closed.values()), rel=0.05)
+    gathered = 2 * parts * (fsdp - 1) / fsdp * weights / mp
+    assert closed["gathered"] == pytest.approx(gathered)
+    # What the compiler multiplies beside the formula's: the layers once more.
+    assert figures["flop"] * 8 == pytest.approx(6 / 4 * step.flop, rel=0.1)
+    if fsdp == 8:
+        assert figures["adapters"] * 8 == pytest.approx(adapters, rel=0.01)
+        assert step.fits(206_141_652_992) == "yes"
+
+
+def test_pieces_of_the_loss_multiply_nothing_on_other_devices(
+    compiled: list[CompiledStep],
+) -> None:
+    whole, cut = (step.figures for step in compiled[len(MESHES) :])
+    # Backward computes the head's product again, shared by all devices, and gathers its weight
+    # again.
+    head = 2 * SMALL_MODEL.model.hidden * SMALL_MODEL.model.vocab * 16 * 512 / 8
+    assert cut["flop"] - whole["flop"] == pytest.approx(head, rel=0.1)
+    assert sum(cut["received"].values()) < 1.5 * sum(whole["received"].values())
 
 
 def test_tensor_parallel_moves_what_the_closed_form_says_and_less_than_fsdp() -> None:
     pytest.importorskip("jax")
-    (found,) = plan("--preset", "70b", "--mesh", "1,1,8", "--batch", "16", "--seq", "64")
-    assert sum(found["received_bytes"].values()) == pytest.approx(
-        found["closed_form_bytes"]["reduced"], rel=0.05
-    )
-    assert found["closed_form_bytes"]["gradients"] == 0
-    config = TRAINER.override(TRAINER.preset("70b"), {"mesh.fsdp": 8, "data.batch": 16, "data.seq_len": 64})
-    assert sum(found["received_bytes"].values()) < shapes.gathered_bytes(config) / 10
+    shape = ("--preset", "70b", "--mesh", "1,1,8", "--batch", 16, "--seq", 64)
+    answer = call("plan", "lora405b", "--json", *shape)
+    assert answer.code == 0, answer.err
+    (step,) = json.loads(answer.out)
+    received = sum(step["received_bytes"].values())
+    assert received == pytest.approx(step["closed_form_bytes"]["reduced"], rel=0.05)
+    assert step["closed_form_bytes"]["gradients"] == 0
+    keys = {"mesh.fsdp": 8, "data.batch": 16, "data.seq_len": 64}
+    sharded = TRAINER.override(TRAINER.preset("70b"), keys)
+    assert received < shapes.gathered_bytes(sharded) / 10
 
 
-def test_a_mesh_that_makes_no_sense_is_a_message() -> None:
-    for arguments, said in (
-        (["--mesh", "1,4,1"], "covers 4 devices of 8"),
-        (["--mesh", "eight"], "is no mesh"),
-        (["--mesh", "8,1,1", "--batch", "4"], "divide among dp x fsdp"),
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--mesh", "1,4,1"], "4 devices"),
+        (["--mesh", "eight"], "eight"),
+        (["--mesh", "8,1,1", "--batch", "4"], "dp x fsdp"),
         (["--preset", "9b"], "9b"),
-        (["--devices", "0"], "are none"),
-        (["--fit", "--batch", "4"], "finds the batch itself"),
-    ):
-        command = [sys.executable, "-m", "mi300bench", "plan", "lora405b", *arguments]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert answer.returncode == 2 and said in answer.stderr and "Traceback" not in answer.stderr
-    answer = subprocess.run(
-        [sys.executable, "-m", "mi300bench", "plan", "zaya1"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert answer.returncode == 2 and "zaya1 cannot be planned" in answer.stderr
+        (["--devices", "0"], "--devices"),
+        (["--fit", "--batch", "4"], "--batch"),
+        (["zaya1"], "zaya1"),
+    ],
+    ids=str,
+)
+def test_a_plan_that_cannot_be_made_is_a_message(arguments: list[str], named: str) -> None:
+    trainer = [] if arguments == ["zaya1"] else ["lora405b"]
+    answer = call("plan", *trainer, *arguments)
+    assert answer.code == 2 and named in answer.err
 
 
 def test_every_tensor_s_place_is_shown() -> None:
     pytest.importorskip("jax")
-    command = [
-        sys.executable,
-        "-m",
-        "mi300bench",
-        "plan",
-        "lora405b",
-        "--preset",
-        "bench",
-        "--mesh",
-        "1,4,2",
-        "--batch",
-        "8",
-    ]
-    answer = subprocess.run(
-        [*command, "--show-sharding"], capture_output=True, text=True, check=False, timeout=120
-    )
-    (row,) = [
-        line.split() for line in answer.stdout.splitlines() if line.split()[:1] == ["layers.q_proj"]
-    ]
+    shape = ("--preset", "bench", "--mesh", "1,4,2", "--batch", 8)
+    answer = call("plan", "lora405b", *shape, "--show-sharding")
+    lines = [line.split() for line in answer.out.splitlines()]
+    (row,) = [words for words in lines if words[:1] == ["layers.q_proj"]]
     assert row[1] == "8x512x512" and row[-1] == "8x128x256" and "fsdp" in " ".join(row[2:-1])

@@ -15,15 +15,21 @@ from mi300bench_training.lora405b.spec import TRAINER  # noqa: E402
 CONFIG = TRAINER.override(
     TRAINER.preset("tiny"),
     {
-        "data.seq_len": 32, "data.batch": 8, "compute.attention_block": 16, "lora.targets": TARGETS, "optimizer.warmup_steps": 0,
+        "data.seq_len": 32,
+        "data.batch": 8,
+        "compute.attention_block": 16,
+        "lora.targets": TARGETS,
+        "optimizer.warmup_steps": 0,
         "precision": "float32",
     },
-)  # fmt: skip
+)
 MESHES = [(1, 8, 1), (1, 1, 8), (2, 2, 2), (8, 1, 1)]
 
 
 def on(mesh: tuple[int, int, int]):
-    return TRAINER.override(CONFIG, dict(zip(("mesh.dp", "mesh.fsdp", "mesh.mp"), mesh, strict=True)))
+    return TRAINER.override(
+        CONFIG, dict(zip(("mesh.dp", "mesh.fsdp", "mesh.mp"), mesh, strict=True))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +57,8 @@ def three_steps(config, mesh, start):
         placed = jax.device_put(state, sharding.shardings(mesh, state))
     losses = []
     for _ in range(3):
-        placed, told = run(placed_weights, placed, batch)
-        losses.append(float(told["loss"]))
+        placed, answer = run(placed_weights, placed, batch)
+        losses.append(float(answer["loss"]))
     return jax.device_get(placed), losses
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from mi300bench.errors import PlanError
 
+from mi300bench_training.text import cache_folder
 from mi300bench_training.zaya1 import data
 from mi300bench_training.zaya1.spec import TRAINER
 
@@ -30,11 +31,9 @@ def test_the_standard_library_is_real_text_with_a_part_held_out() -> None:
 
 
 def test_bytes_are_the_text(text_file: Path) -> None:
-    corpus = data.load(config(text_file))
-    assert (
-        bytes(corpus.train.astype(np.uint8)).decode(errors="replace")[:200]
-        == text_file.read_text()[:200]
-    )
+    streams = data.load(config(text_file))
+    contents = bytes(streams.train.astype(np.uint8)).decode(errors="replace")
+    assert contents[:200] == text_file.read_text()[:200]
 
 
 def test_the_global_batch_does_not_depend_on_the_ranks(text_file: Path) -> None:
@@ -61,22 +60,22 @@ def test_a_bpe_vocabulary_is_trained_on_the_text_and_round_trips(text_file: Path
     from tokenizers import Tokenizer
 
     made = TRAINER.override(config(text_file, tokenizer="bpe"), {"model.vocab": 600})
-    corpus = data.load(made)
-    assert 256 < corpus.train.max() < 600
-    (path,) = data.cache_folder().glob("*/tokenizer.json")
-    text = Tokenizer.from_file(str(path)).decode(corpus.train[:50].tolist())
+    streams = data.load(made)
+    assert 256 < streams.train.max() < 600
+    (path,) = cache_folder().glob("*/tokenizer.json")
+    text = Tokenizer.from_file(str(path)).decode(streams.train[:50].tolist())
     assert text_file.read_text().startswith(text)
-    assert np.array_equal(data.load(made).train, corpus.train)
+    assert np.array_equal(data.load(made).train, streams.train)
 
 
-@pytest.mark.parametrize(
-    ("content", "says"), [(None, "does not exist"), ("too short", "a sequence needs")]
-)
-def test_text_that_cannot_be_used_says_so(tmp_path: Path, content: str | None, says: str) -> None:
+@pytest.mark.parametrize(("content", "named"), [(None, r"t\.txt"), ("too short", "129")])
+def test_text_that_cannot_be_used_is_an_error(
+    tmp_path: Path, content: str | None, named: str
+) -> None:
     path = tmp_path / "t.txt"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(PlanError, match=says):
+    with pytest.raises(PlanError, match=named):
         data.load(config(path))
 
 

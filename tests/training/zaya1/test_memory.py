@@ -9,8 +9,16 @@ from mi300bench_training.zaya1.config import ComputeConfig, DataConfig, ModelCon
 from mi300bench_training.zaya1.spec import TRAINER
 
 SHAPE = ModelConfig(
-    vocab=64, hidden=96, blocks=2, heads=8, kv_heads=2, head_dim=32, experts=8, expert_width=160, router_width=24
-)  # fmt: skip
+    vocab=64,
+    hidden=96,
+    blocks=2,
+    heads=8,
+    kv_heads=2,
+    head_dim=32,
+    experts=8,
+    expert_width=160,
+    router_width=24,
+)
 
 
 def config_of(precision: str, experts: str, blocks: int) -> TrainConfig:
@@ -24,7 +32,10 @@ def config_of(precision: str, experts: str, blocks: int) -> TrainConfig:
 
 
 def kept_bytes(config: TrainConfig) -> tuple[float, float]:
-    """Bytes that autograd keeps in a forward pass, parameters left out, each storage once; and the mean load of the blocks."""
+    """Return the bytes that autograd keeps in a forward pass, and the mean load of the blocks.
+
+    Parameters do not count, and each storage counts once.
+    """
     import torch
 
     from mi300bench_training.zaya1 import model
@@ -107,7 +118,9 @@ def test_each_knob_moves_the_peak_as_it_should() -> None:
     ):
         assert memory.need(TRAINER.override(base, keys), ranks=1).peak_bytes < peak
     assert (
-        memory.need(TRAINER.override(base, {"compute.experts": "padded"}), ranks=1, load=3.0).peak_bytes
+        memory.need(
+            TRAINER.override(base, {"compute.experts": "padded"}), ranks=1, load=3.0
+        ).peak_bytes
         > peak
     )
     assert memory.need(base, ranks=2).peak_bytes > peak

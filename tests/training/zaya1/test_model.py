@@ -7,8 +7,16 @@ from mi300bench_training.zaya1.spec import TRAINER
 
 pytestmark = pytest.mark.torch
 SMALL = ModelConfig(
-    vocab=50, hidden=32, blocks=2, heads=4, kv_heads=2, head_dim=8, experts=4, expert_width=16, router_width=8
-)  # fmt: skip
+    vocab=50,
+    hidden=32,
+    blocks=2,
+    heads=4,
+    kv_heads=2,
+    head_dim=8,
+    experts=4,
+    expert_width=16,
+    router_width=8,
+)
 
 
 def test_counts_of_the_8b_model_are_those_published() -> None:
@@ -184,14 +192,22 @@ def test_the_config_survives_tables_and_refuses_nonsense() -> None:
         TRAINER.from_tables(tables | {"model": tables["model"] | {"width": 1}})
     with pytest.raises(PlanError):
         TRAINER.from_tables({"preset": "small"})
-    for key, value in (("ddp.bucket_cap_mb", -1), ("ddp.bucket_cap_mb", []), ("ddp.bucket_cap_mb", True), ("steps", 0),
-                       ("data.micro_batch", 0), ("precision", "int3"), ("model.skip", "perhaps"), ("model.heads", 3)):  # fmt: skip
+    for key, value in (
+        ("ddp.bucket_cap_mb", -1),
+        ("ddp.bucket_cap_mb", []),
+        ("ddp.bucket_cap_mb", True),
+        ("steps", 0),
+        ("data.micro_batch", 0),
+        ("precision", "int3"),
+        ("model.skip", "perhaps"),
+        ("model.heads", 3),
+    ):
         with pytest.raises(PlanError):
             TRAINER.override(config, {key: value})
 
 
 def gradients_of(batches=1, **parts):
-    """Loss, gradients and balancing counts of one step over the same 8 sequences, in `batches` micro-batches."""
+    """Return loss, gradients and expert counts of a step over 8 sequences in `batches` parts."""
     import torch
 
     from mi300bench_training.zaya1 import model, step

@@ -1,165 +1,132 @@
-"""Whole runs through the command line: they repeat bitwise, learn, resume, and mean the same on two ranks."""
+"""Whole runs: they repeat bitwise, learn, resume, and mean the same on two ranks."""
 
-import json
+import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.training.runs import call, signal_at, start, wait
+
+from mi300bench_training.zaya1.spec import TRAINER
 
 pytestmark = pytest.mark.torch
+STEPS = 24
+# One rank with one thread, as pytest's workers share the cores.
+ONE_RANK = ("--set", "launch.ranks=1", "--set", "launch.threads=1")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
-def train(folder: Path, text: Path, *more: str, launcher: tuple[str, ...] = ()) -> dict:
-    command = [
-        sys.executable,
-        *launcher,
-        "-m",
-        "mi300bench",
-        "train",
-        "zaya1",
-        "--device",
-        "cpu",
-        "--data",
-        str(text),
-        "--json",
-        *more,
-    ]
-    answer = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=240
-    )
-    assert answer.returncode == 0, answer.stderr
-    return json.loads(answer.stdout.strip().splitlines()[-1])
+@pytest.fixture(autouse=True)
+def work_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
-def test_two_seeded_runs_are_bitwise_equal_and_learn(tmp_path: Path, text_file: Path) -> None:
-    one = train(tmp_path, text_file, "--ranks", "1", "--steps", "25")
-    other = train(tmp_path, text_file, "--ranks", "1", "--steps", "25")
-    assert one["series"] == other["series"]
-    losses = one["series"]["loss"]
-    assert losses[-1] < losses[0] - 1.0 and one["series"]["held_out_loss"][0] < losses[0]
-    seeded = train(tmp_path, text_file, "--ranks", "1", "--steps", "3", "--seed", "2")
-    assert seeded["series"]["loss"][0] != losses[0]
+@pytest.fixture(scope="module")
+def arguments(text_path: Path) -> list[object]:
+    """What every run here has in common."""
+    return ["train", "zaya1", "--device", "cpu", "--data", text_path, "--json", "--steps", STEPS]
 
 
-def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path: Path, text_file: Path) -> None:
-    whole = train(
-        tmp_path, text_file, "--ranks", "1", "--steps", "8", "--checkpoint", "a", "--every", "4"
-    )
-    import torch
-
-    state = torch.load(tmp_path / "a" / "zaya1.pt", weights_only=True)
-    assert state["step"] == 8
-    stopped = subprocess.Popen(
-        [sys.executable, "-m", "mi300bench", "train", "zaya1", "--device", "cpu", "--data", str(text_file), "--ranks", "1",
-         "--steps", "8", "--checkpoint", "b", "--every", "3"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert stopped.stderr is not None
-    for line in stopped.stderr:
-        if line.startswith("step     5"):
-            stopped.kill()
-            break
-    stopped.wait()
-    resumed = train(
-        tmp_path,
-        text_file,
-        "--ranks",
-        "1",
-        "--steps",
-        "8",
-        "--checkpoint",
-        "b",
-        "--every",
-        "3",
-        "--resume",
-    )
-    assert resumed["series"] == whole["series"]
+@pytest.fixture(scope="module")
+def alone(arguments: list[object], tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
+    """A run on one rank, to compare others with: its record, and its checkpoints."""
+    folder = tmp_path_factory.mktemp("alone")
+    run = (*arguments, *ONE_RANK, "--checkpoint", "run", "--every", 20)
+    return wait(start(folder, *run)).record, folder / "run"
 
 
-def test_two_ranks_under_torchrun_take_the_same_steps_as_one_with_their_batch(
-    tmp_path: Path, text_file: Path
+@pytest.fixture(scope="module")
+def on_two_ranks(arguments: list[object], tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """The record of a run of a tuned config on two ranks of this machine."""
+    import tomli_w
+    from mi300bench.schema import config as tuned_config
+    from tests.schema.test_config import tuned
+
+    folder = tmp_path_factory.mktemp("two")
+    config = TRAINER.override(TRAINER.preset("tiny"), {"ddp.bucket_cap_mb": [0.1, 1.0]})
+    document = tuned_config.to_document(tuned()) | {"config": TRAINER.to_tables(config)}
+    (folder / "tuned.toml").write_text(tomli_w.dumps(document))
+    run = (*arguments, "--config", "tuned.toml", "--ranks", 2, "--node", "n7")
+    return wait(start(folder, *run)).record
+
+
+def test_two_seeded_runs_are_bitwise_equal_and_learn(
+    arguments: list[object], alone: tuple[dict, Path]
 ) -> None:
-    two = train(
-        tmp_path,
-        text_file,
-        "--steps",
-        "4",
-        launcher=("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
-    )
-    local = train(tmp_path, text_file, "--steps", "4", "--ranks", "2", "--node", "n7")
-    assert two["series"] == local["series"] and two["world"]["ranks"] == 2 and local["node"] == "n7"
-    import tomli_w
-    from mi300bench.schema import config as tuned_config
-    from tests.schema.test_config import tuned
-
-    from mi300bench_training.zaya1.spec import TRAINER
-
-    whole = TRAINER.override(TRAINER.override(TRAINER.preset("tiny"), {"data.micro_batch": 8}), {"steps": 4})
-    (tmp_path / "whole.toml").write_text(
-        tomli_w.dumps(tuned_config.to_document(tuned()) | {"config": TRAINER.to_tables(whole)})
-    )
-    one = train(tmp_path, text_file, "--config", "whole.toml", "--ranks", "1")
-    assert two["series"]["loss"] == pytest.approx(one["series"]["loss"], rel=1e-4)
+    record, _ = alone
+    assert call(*arguments, *ONE_RANK).record["series"] == record["series"]
+    losses = record["series"]["loss"]
+    assert losses[-1] < losses[0] - 1.0 and record["series"]["held_out_loss"][0] < losses[0]
+    other_seed = call(*arguments, *ONE_RANK, "--steps", 1, "--seed", 2).record
+    assert other_seed["series"]["loss"][0] != losses[0]
 
 
-def test_two_ranks_resume_as_one_run(tmp_path: Path, text_file: Path) -> None:
-    whole = train(tmp_path, text_file, "--steps", "6", "--ranks", "2")
-    command = [sys.executable, "-m", "mi300bench", "train", "zaya1", "--device", "cpu", "--data", str(text_file), "--ranks", "2",
-               "--steps", "6", "--checkpoint", "e", "--every", "2"]  # fmt: skip
-    stopped = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    assert stopped.stderr is not None
-    for line in stopped.stderr:
-        if line.startswith("step     3"):
-            stopped.send_signal(signal.SIGINT)
-            break
-    assert "Traceback" not in stopped.stderr.read()
-    stopped.wait(timeout=60)
-    resumed = train(
-        tmp_path, text_file, "--steps", "6", "--ranks", "2", "--checkpoint", "e", "--resume"
-    )
-    assert resumed["series"]["loss"] == whole["series"]["loss"]
+def test_a_killed_run_that_resumes_is_bitwise_the_run_that_was_not(
+    tmp_path: Path, arguments: list[object], alone: tuple[dict, Path]
+) -> None:
+    run = (*arguments, *ONE_RANK, "--checkpoint", "run", "--every", 3)
+    killed = start(tmp_path, *run)
+    signal_at(5, signal.SIGKILL, killed)
+    assert wait(killed).code == -signal.SIGKILL
+    assert call(*run, "--resume").record["series"] == alone[0]["series"]
 
 
-def test_a_tuned_config_is_the_whole_config(tmp_path: Path, text_file: Path) -> None:
-    import tomli_w
-    from mi300bench.schema import config as tuned_config
-    from tests.schema.test_config import tuned
-
-    from mi300bench_training.zaya1.spec import TRAINER
-
-    made = TRAINER.override(TRAINER.override(TRAINER.preset("tiny"), {"steps": 3}), {"ddp.bucket_cap_mb": [0.1, 1.0]})
-    document = tuned_config.to_document(tuned()) | {"config": TRAINER.to_tables(made)}
-    (tmp_path / "tuned.toml").write_text(tomli_w.dumps(document))
-    record = train(tmp_path, text_file, "--config", "tuned.toml", "--ranks", "2")
-    assert (
-        record["params"]["tuned"] is True
-        and record["params"]["ddp.bucket_cap_mb"] == "0.1,1"
-        and len(record["samples"]) == 3
-    )
+def test_a_tuned_config_is_the_whole_config(on_two_ranks: dict) -> None:
+    assert on_two_ranks["params"]["tuned"] is True
+    assert on_two_ranks["params"]["ddp.bucket_cap_mb"] == "0.1,1"
+    assert len(on_two_ranks["samples"]) == STEPS
+    assert on_two_ranks["world"]["ranks"] == 2 and on_two_ranks["node"] == "n7"
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path: Path, text_file: Path) -> None:
-    (tmp_path / "c").mkdir()
-    (tmp_path / "c" / "zaya1.pt").write_bytes(b"not a checkpoint")
-    answer = subprocess.run(
-        [sys.executable, "-m", "mi300bench", "train", "zaya1", "--device", "cpu", "--data", str(text_file), "--ranks", "1",
-         "--steps", "2", "--checkpoint", "c", "--resume"], cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (
-        answer.returncode == 4
-        and "zaya1.pt is damaged" in answer.stderr
-        and "Traceback" not in answer.stderr
-    )
+def test_two_ranks_take_the_steps_of_one_with_their_batch(
+    arguments: list[object], on_two_ranks: dict
+) -> None:
+    one = call(*arguments, *ONE_RANK, "--set", "data.micro_batch=8").record
+    # Later steps differ more: rounding moves a token to another expert now and then.
+    losses = on_two_ranks["series"]["loss"][:4]
+    assert losses == pytest.approx(one["series"]["loss"][:4], rel=1e-4)
 
 
-def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, text_file: Path) -> None:
-    train(tmp_path, text_file, "--ranks", "1", "--steps", "2", "--checkpoint", "d")
-    answer = subprocess.run(
-        [sys.executable, "-m", "mi300bench", "train", "zaya1", "--device", "cpu", "--data", str(text_file), "--ranks", "1",
-         "--steps", "2", "--seed", "9", "--checkpoint", "d", "--resume"], cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert answer.returncode == 2 and "seed" in answer.stderr
+def test_two_ranks_that_are_interrupted_go_on_under_torchrun_as_one_run(
+    tmp_path: Path, arguments: list[object], on_two_ranks: dict
+) -> None:
+    """Neither the launcher nor the buckets change a figure."""
+    run = (*arguments, "--checkpoint", "run", "--every", 2)
+    interrupted = start(tmp_path, *run, "--ranks", 2)
+    signal_at(3, signal.SIGINT, interrupted)
+    answer = wait(interrupted)
+    assert answer.code != 0 and "Traceback" not in answer.err
+    assert list((tmp_path / "run").glob("step-*"))
+    resumed = wait(start(tmp_path, *run, "--resume", launcher=TORCHRUN)).record
+    assert resumed["series"] == on_two_ranks["series"] and resumed["world"]["ranks"] == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "named"),
+    [(("--seed", 9), 2, "seed"), (("--set", "data.micro_batch=2"), 2, "data")],
+    ids=str,
+)
+def test_a_checkpoint_of_another_run_is_refused(
+    arguments: list[object],
+    alone: tuple[dict, Path],
+    more: tuple[object, ...],
+    code: int,
+    named: str,
+) -> None:
+    answer = call(*arguments, *ONE_RANK, "--checkpoint", alone[1], "--resume", *more)
+    assert answer.code == code and named in answer.err
+
+
+def test_a_damaged_checkpoint_is_named_before_ranks_start(
+    tmp_path: Path, arguments: list[object], alone: tuple[dict, Path]
+) -> None:
+    shutil.copytree(alone[1], tmp_path / "run")
+    newest = tmp_path / "run" / f"step-{STEPS:08d}" / "state.pt"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    for ranks in (ONE_RANK, ("--ranks", 2)):
+        answer = call(*arguments, *ranks, "--checkpoint", "run", "--resume")
+        assert answer.code == 4 and newest.parent.name in answer.err
+        assert "step-00000020" in answer.err
 
 
 def test_one_batch_can_be_learned_by_heart() -> None:
@@ -169,7 +136,9 @@ def test_one_batch_can_be_learned_by_heart() -> None:
     from mi300bench_training.zaya1.spec import TRAINER
 
     torch.manual_seed(0)
-    config = TRAINER.override(TRAINER.override(TRAINER.preset("tiny"), {"steps": 120}), {"optimizer.lr": 3e-3})
+    config = TRAINER.override(
+        TRAINER.override(TRAINER.preset("tiny"), {"steps": 120}), {"optimizer.lr": 3e-3}
+    )
     built = model.build(config, device="cpu")
     stepper = step.stepper(config, built, communicate=False)
     tokens = torch.randint(0, 256, (2, 17))
