@@ -1,6 +1,6 @@
-"""What the node is and what is doubtful about it, from sysfs, procfs and amd-smi: no framework is loaded.
+"""The node and its doubts, read from sysfs, procfs and amd-smi without loading a framework.
 
-Every reader takes the root of the file system, so that a recorded tree of another machine can be read.
+Functions that read files take the root of the file system, so that tests can pass a recorded tree.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ from mi300bench.schema.doubt import (
 )
 from mi300bench.units import GIB
 
-# Under this much free memory a run of the small presets is at risk.
+# A run of the small presets may fail with less free memory.
 ADVISED_FREE_BYTES = 8 * GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """One node as the kernel describes it. None and empty mean: not told."""
+    """One node as the kernel describes it. None or empty: the kernel does not report it."""
 
     node: str
     system: str
@@ -58,7 +58,7 @@ def _text(path: Path) -> str:
 
 
 def cpu_cache_bytes(root: Path = Path("/")) -> int | None:
-    """Return the last-level cache in bytes: the highest level, each instance counted once; None if not told."""
+    """Return the bytes of all last-level caches; None if the kernel does not report them."""
     sizes: dict[tuple[int, str], int] = {}
     for index in root.glob("sys/devices/system/cpu/cpu[0-9]*/cache/index[0-9]*"):
         level, size, shared = (_text(index / name) for name in ("level", "size", "shared_cpu_list"))
@@ -71,7 +71,7 @@ def cpu_cache_bytes(root: Path = Path("/")) -> int | None:
 
 
 def memory(root: Path = Path("/")) -> tuple[int, int]:
-    """Return total and available bytes, within the limit of the control group if there is one."""
+    """Return total and available bytes, within the limit of the control group, if any."""
     table = dict(
         line.split(":", 1) for line in _text(root / "proc/meminfo").splitlines() if ":" in line
     )
@@ -88,7 +88,7 @@ def memory(root: Path = Path("/")) -> tuple[int, int]:
 
 
 def process_memory(name: str, root: Path = Path("/")) -> float:
-    """Return a line of this process's status in bytes: ``VmRSS``, resident now; ``VmHWM``, its peak. 0 where it is not told."""
+    """Return the bytes of ``VmRSS`` (resident now) or ``VmHWM`` (its peak); 0 if unknown."""
     table = dict(
         line.split(":", 1) for line in _text(root / "proc/self/status").splitlines() if ":" in line
     )
@@ -96,8 +96,8 @@ def process_memory(name: str, root: Path = Path("/")) -> float:
 
 
 def resident_around(call: Callable[[], object]) -> tuple[float, float]:
-    """Return this process's resident set before `call` and its peak until after it, in bytes; earlier peaks are forgotten first."""
-    # Some containers forbid that; the peak then counts from the start of the process.
+    """Return the bytes of this process's resident set before `call`, and the peak until its end."""
+    # Reset the peak. Some containers forbid this; then it is the peak since the process started.
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     before = process_memory("VmRSS")
@@ -106,7 +106,7 @@ def resident_around(call: Callable[[], object]) -> tuple[float, float]:
 
 
 def busy_cores(root: Path = Path("/"), seconds: float = 0.25) -> float:
-    """Return how many cores were busy over `seconds`, not counting the wait for disks."""
+    """Return how many cores were busy over `seconds`; waiting for a disk does not count."""
 
     def ticks() -> tuple[int, int]:
         fields = [int(word) for word in _text(root / "proc/stat").split("\n", 1)[0].split()[1:9]]
@@ -115,12 +115,12 @@ def busy_cores(root: Path = Path("/"), seconds: float = 0.25) -> float:
     total_before, idle_before = ticks()
     time.sleep(seconds)
     total_after, idle_after = ticks()
-    passed = total_after - total_before
-    return (1 - (idle_after - idle_before) / passed) * (os.cpu_count() or 1) if passed else 0.0
+    elapsed = total_after - total_before
+    return (1 - (idle_after - idle_before) / elapsed) * (os.cpu_count() or 1) if elapsed else 0.0
 
 
 def cpu_name(root: Path = Path("/")) -> str:
-    """Return the processor's name as the kernel tells it."""
+    """Return the name of the CPU as the kernel reports it."""
     for line in _text(root / "proc/cpuinfo").splitlines():
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
@@ -129,18 +129,18 @@ def cpu_name(root: Path = Path("/")) -> str:
 
 def _nics(root: Path) -> tuple[str, ...]:
     """Return the physical network interfaces with their speed, and RDMA devices with their rate."""
-    found = []
+    nics = []
     for path in sorted((root / "sys/class/net").glob("*")):
         if (path / "device").exists():
             speed = _text(path / "speed")
-            found.append(f"{path.name} {speed} Mb/s" if speed.isdigit() else path.name)
+            nics.append(f"{path.name} {speed} Mb/s" if speed.isdigit() else path.name)
     for path in sorted((root / "sys/class/infiniband").glob("*/ports/*/rate")):
-        found.append(f"{path.parts[-4]} {_text(path)}")
-    return tuple(found)
+        nics.append(f"{path.parts[-4]} {_text(path)}")
+    return tuple(nics)
 
 
 def _amd_smi(arguments: Sequence[str]) -> Any:
-    """Return the parsed JSON of ``amd-smi``, or None where it is absent or says nothing usable."""
+    """Return the parsed JSON of ``amd-smi``; None if it is not installed or prints no JSON."""
     program = shutil.which("amd-smi")
     if program is None:
         return None
@@ -154,9 +154,9 @@ def _amd_smi(arguments: Sequence[str]) -> Any:
 
 
 def read_amd_smi(static: Any) -> tuple[Mapping[str, Any], ...]:
-    """Return one mapping a GPU from the JSON of ``amd-smi static``: name, partition modes, power cap.
+    """Return a mapping per GPU from the JSON of ``amd-smi static``: name, partitions, power cap.
 
-    Written from the tool's documentation; never run on a machine that has it.
+    Written from the documentation of amd-smi; we have not run it on a machine with amd-smi yet.
     """
     entries = static.get("gpu_data", []) if isinstance(static, dict) else static
     gpus = []
@@ -180,17 +180,15 @@ def read_amd_smi(static: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def _section(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return a section without what is not told: amd-smi writes N/A for a value, or for a whole section."""
-    found = entry.get(key)
-    return (
-        {name: value for name, value in found.items() if value != "N/A"}
-        if isinstance(found, dict)
-        else {}
-    )
+    """Return a section without unknown values: amd-smi prints N/A for a value or for a section."""
+    section = entry.get(key)
+    if not isinstance(section, dict):
+        return {}
+    return {name: value for name, value in section.items() if value != "N/A"}
 
 
 def take_inventory(*, node: str = "", root: Path = Path("/")) -> Inventory:
-    """Return this node's inventory with its doubts."""
+    """Return the inventory of this node, with its doubts."""
     total, free = memory(root)
     balancing = _text(root / "proc/sys/kernel/numa_balancing")
     governor = _text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")

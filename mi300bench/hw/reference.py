@@ -1,4 +1,7 @@
-"""Is a number normal? What others measured on the same device under the same conditions, as far as they told them."""
+"""Is a number normal? Published measurements of the same device under the same conditions.
+
+Conditions are compared as far as they are published.
+"""
 
 import tomllib
 from dataclasses import dataclass
@@ -8,17 +11,17 @@ from importlib.resources import files
 
 from mi300bench.units import Unit, format_quantity
 
-# A message size or a shape's work counts as the same up to this factor; beyond it nothing comparable is published.
+# Message sizes compare up to this factor.
 SAME_SIZE = 4.0
-# A product below this many FLOP is not what anybody published a rate of.
+# Published rates are of products of at least this many FLOP.
 LEAST_FLOP = 1e11
-# From this message size on a collective's bandwidth is level.
+# From this message size on, the bandwidth of a collective no longer grows.
 LEVEL_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A measurement that somebody published. `quantity` is a probe's name; a size of 0 was not told."""
+    """A published measurement. `quantity` is the name of a probe; 0 or empty is not published."""
 
     device: str
     quantity: str
@@ -36,13 +39,13 @@ class Published:
 
     @property
     def cited(self) -> str:
-        """Return who measured it, and how."""
+        """Return the source and its method as text."""
         return f"{self.source} ({self.method})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Normal:
-    """The published range for a value, who published it, and what that says of the value."""
+    """A value with the published range that it compares with, and the rows of that range."""
 
     low: float
     high: float
@@ -50,31 +53,33 @@ class Normal:
     value: float
 
     @property
-    def said(self) -> str:
-        """Return the answer as words."""
+    def position(self) -> str:
+        """Return whether the value is above, below or within the range, give or take a tenth."""
+        if self.value > 1.1 * self.high:
+            return "above"
+        return "below" if self.value < 0.9 * self.low else "within"
+
+    @property
+    def as_text(self) -> str:
+        """Return the position, the range and its sources as text."""
         unit = self.rows[0].unit
         low, high = (format_quantity(v, unit) for v in (self.low, self.high))
-        within = f"{low}" if self.low == self.high else f"{low} to {high}"
-        place = (
-            "above"
-            if self.value > 1.1 * self.high
-            else "below"
-            if self.value < 0.9 * self.low
-            else "within"
-        )
-        names = "; ".join(dict.fromkeys(row.source for row in self.rows))
-        return f"{place} what is published ({within}: {names})"
+        published_range = low if self.low == self.high else f"{low} to {high}"
+        sources = "; ".join(dict.fromkeys(row.source for row in self.rows))
+        return f"{self.position} the published range ({published_range}: {sources})"
 
 
 @cache
 def published() -> tuple[Published, ...]:
-    """Return every published measurement that we know."""
+    """Return all published measurements in the table."""
     document = tomllib.loads((files("mi300bench.hw") / "data" / "reference.toml").read_text())
     return tuple(Published(**(row | {"unit": Unit(row["unit"])})) for row in document["measured"])
 
 
-def _alike(told: float, asked: float) -> bool:
-    return not told or (asked > 0 and 1 / SAME_SIZE <= told / asked <= SAME_SIZE)
+def _is_similar(published_size: float, size: float) -> bool:
+    if not published_size:
+        return True
+    return size > 0 and 1 / SAME_SIZE <= published_size / size <= SAME_SIZE
 
 
 def normal(
@@ -87,10 +92,11 @@ def normal(
     size: float = 0,
     flop: float = 0,
 ) -> Normal | None:
-    """Return the published range for `quantity` on `device` (a key of the facts), or None where nothing comparable is published.
+    """Return the published range for `quantity` on `device`; None if nothing comparable is known.
 
-    Types and ranks have to agree where they were told, sizes up to a factor of 4. Products count from 100 GFLOP on, where rates
-    level out. Bandwidth of memory is of one type or another alike.
+    `device` is a key of the facts. Published types and ranks must be equal, published sizes within
+    a factor of 4. Products compare from 100 GFLOP on, where rates level out. Memory bandwidth does
+    not depend on the type.
     """
     if quantity == "gemm" and flop < LEAST_FLOP:
         return None
@@ -101,7 +107,7 @@ def normal(
         and row.quantity == quantity
         and (not row.dtype or row.dtype == dtype)
         and (not row.ranks or row.ranks == ranks)
-        and _alike(row.bytes, size)
+        and _is_similar(row.bytes, size)
     )
     if not rows:
         return None
@@ -110,7 +116,7 @@ def normal(
 
 
 def level_busbw(device: str, op: str, ranks: int) -> Published | None:
-    """Return the middle one of the busbw that are published of large messages among `ranks` of a device, None without any."""
+    """Return the median of the published busbw for large messages among `ranks`; None if none."""
     rows = [
         row
         for row in published()
@@ -121,15 +127,15 @@ def level_busbw(device: str, op: str, ranks: int) -> Published | None:
 
 
 def busbw_among(device: str, ranks: int) -> tuple[float, str] | None:
-    """Return the busbw of a large all_reduce among `ranks` of a device, and who says so; None where nobody does.
+    """Return the busbw of a large all_reduce among `ranks`, and its source; None if not published.
 
-    Where that number of ranks is not published it is a pair's, times the links to the others: right for GPUs that are all linked.
+    If this number of ranks is not published, the result is the busbw of two ranks times the links
+    to the others. This is right if each GPU has a link to each other GPU.
     """
     exact, pair = level_busbw(device, "all_reduce", ranks), level_busbw(device, "all_reduce", 2)
     if exact is not None:
         return exact.value, exact.cited
     if pair is None:
         return None
-    return (
-        ranks - 1
-    ) * pair.value, f"{ranks - 1} times the busbw of a pair: a link to each GPU ({pair.cited})"
+    source = f"{ranks - 1} times the busbw of a pair: a link to each GPU ({pair.cited})"
+    return (ranks - 1) * pair.value, source

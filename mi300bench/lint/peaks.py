@@ -118,7 +118,7 @@ def against_published(
         claim,
         LintVerdict.DOUBTFUL if is_low or is_high else LintVerdict.SOUND,
         NORMAL,
-        f"{format_quantity(rate, unit)}: {known.said}",
+        f"{format_quantity(rate, unit)}: {known.as_text}",
         cause="another counting, another device, or fewer ranks than stated"
         if is_high
         else "another device, a partition, a busy machine, or a kernel that is the limit itself",

@@ -21,7 +21,7 @@ def test_a_peak_is_units_times_operations_times_clock() -> None:
     assert checked >= 20
 
 
-def test_the_tables_have_the_devices_and_a_link_is_its_lanes() -> None:
+def test_the_table_has_the_devices_and_a_link_is_its_lanes() -> None:
     assert {d.key for d in device_table()} >= {
         "mi300x",
         "mi325x",
@@ -55,8 +55,8 @@ def test_the_tables_have_the_devices_and_a_link_is_its_lanes() -> None:
 def test_a_device_is_found_by_name_or_by_architecture(
     name: str, arch: str, units: int, key: str
 ) -> None:
-    found = find_device(name, arch=arch, compute_units=units)
-    assert found is not None and found.key == key
+    device = find_device(name, arch=arch, compute_units=units)
+    assert device is not None and device.key == key
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_a_device_is_found_by_name_or_by_architecture(
     [
         ("AMD Instinct MI300A", "gfx942", 228),
         ("AMD Instinct MI300X", "gfx942", 38),  # one partition of a split chip
-        ("AMD Radeon Graphics", "gfx942", 304),  # MI300X or MI325X: their memory tells
+        ("AMD Radeon Graphics", "gfx942", 304),  # MI300X or MI325X: only their memory differs
         ("NVIDIA GH200 480GB", "sm_90", 132),
         ("NVIDIA GeForce RTX 4090", "sm_89", 128),
         ("AMD EPYC", "x86_64 AVX512", 2),
     ],
 )
-def test_an_unknown_device_has_no_peak_and_no_neighbours_peak(
+def test_an_unknown_device_has_no_peak_nor_that_of_a_similar_device(
     name: str, arch: str, units: int
 ) -> None:
     assert find_device(name, arch=arch, compute_units=units) is None
@@ -80,10 +80,10 @@ def test_an_unknown_device_has_no_peak_and_no_neighbours_peak(
 @pytest.mark.parametrize(
     ("memory", "key"), [(206_141_652_992, "mi300x"), (274_743_689_216, "mi325x")]
 )
-def test_where_the_driver_names_nothing_the_memory_tells_two_chips_of_one_architecture_apart(
+def test_memory_distinguishes_chips_of_one_architecture_without_a_product_name(
     memory: int, key: str
 ) -> None:
-    found = find_device(
+    device = find_device(
         "AMD Radeon Graphics", arch="gfx942:sramecc+:xnack-", compute_units=304, memory_bytes=memory
     )
-    assert found is not None and found.key == key
+    assert device is not None and device.key == key

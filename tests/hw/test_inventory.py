@@ -11,7 +11,7 @@ def write(root: Path, path: str, text: str) -> None:
 
 
 def machine(root: Path) -> Path:
-    """Make the tree of a two-socket server that is set up badly."""
+    """Make the file tree of a misconfigured two-socket server."""
     for cpu in range(4):
         for index, (level, size) in enumerate((("1", "32K"), ("2", "1024K"), ("3", "32768K"))):
             shared = f"{cpu}" if level != "3" else ("0-1" if cpu < 2 else "2-3")
@@ -35,12 +35,12 @@ def test_each_last_level_cache_counts_once(tmp_path: Path) -> None:
     assert inventory.cpu_cache_bytes(tmp_path / "nothing") is None
 
 
-def test_what_is_set_up_badly_becomes_doubts(tmp_path: Path) -> None:
-    found = inventory.take_inventory(node="n1", root=machine(tmp_path))
-    kinds = {type(doubt) for doubt in found.doubts}
+def test_a_misconfigured_node_has_doubts(tmp_path: Path) -> None:
+    node = inventory.take_inventory(node="n1", root=machine(tmp_path))
+    kinds = {type(doubt) for doubt in node.doubts}
     assert {NumaBalancing, Governor, LittleMemory} <= kinds
-    assert found.numa_nodes == 2 and found.numa_balancing is True and found.cpu == "Some Xeon"
-    assert found.nics == ("ionic_0 400 Gb/sec (4X NDR)",)
+    assert node.numa_nodes == 2 and node.numa_balancing is True and node.cpu == "Some Xeon"
+    assert node.nics == ("ionic_0 400 Gb/sec (4X NDR)",)
 
 
 def test_a_control_group_limits_the_memory(tmp_path: Path) -> None:
@@ -50,17 +50,25 @@ def test_a_control_group_limits_the_memory(tmp_path: Path) -> None:
     assert inventory.memory(root) == (4 * 2**30, 2**30)
 
 
-def test_amd_smi_json_gives_gpus_and_a_split_gpu_is_a_doubt() -> None:
-    static = [{"gpu": 0, "asic": {"market_name": "AMD Instinct MI300X", "target_graphics_version": "gfx942"},
-               "partition": {"compute_partition": "CPX", "memory_partition": "NPS4"},
-               "limit": {"max_power": {"value": 750}}}]  # fmt: skip
+def test_amd_smi_json_gives_gpus_and_a_partitioned_gpu_has_a_doubt() -> None:
+    static = [
+        {
+            "gpu": 0,
+            "asic": {
+                "market_name": "AMD Instinct MI300X",
+                "target_graphics_version": "gfx942",
+            },
+            "partition": {"compute_partition": "CPX", "memory_partition": "NPS4"},
+            "limit": {"max_power": {"value": 750}},
+        }
+    ]
     gpus = inventory.read_amd_smi(static)
     assert gpus[0]["name"] == "AMD Instinct MI300X"
     doubts = inventory._doubts("0", "performance", 0.0, 4, 2**40, gpus)
     assert doubts == (PartitionMode(compute="CPX", memory="NPS4"),)
 
 
-def test_amd_smi_that_says_nothing_usable_gives_no_gpu() -> None:
+def test_amd_smi_without_usable_json_gives_no_gpu() -> None:
     assert inventory.read_amd_smi(None) == () == inventory.read_amd_smi("error")
     (gpu,) = inventory.read_amd_smi(
         [{"gpu": 0, "asic": "N/A", "partition": {"compute_partition": "N/A"}}, "noise"]
@@ -69,5 +77,5 @@ def test_amd_smi_that_says_nothing_usable_gives_no_gpu() -> None:
 
 
 def test_this_machine_can_be_described() -> None:
-    found = inventory.take_inventory()
-    assert found.cores >= 1 and found.memory_bytes > 0
+    node = inventory.take_inventory()
+    assert node.cores >= 1 and node.memory_bytes > 0
