@@ -1,6 +1,8 @@
-"""The store: a folder of append-only JSON lines, one file a run, one folder a node.
+"""The store: a folder per node, with a file of append-only JSON lines per run.
 
-reader.py  records and run headers, torn last lines reported, other damage an error
-writer.py  one line at a time, flushed and on disk before the next point starts
+reader.py  reads runs; skips and reports a torn last line, raises on other damage
+writer.py  writes a run, each record to disk before the next point starts
+select.py  chooses the records of one curve
+newest.py  the newest run of each point
 query.py   SQL over all records
 """

@@ -1,4 +1,4 @@
-"""SQL over the records: DuckDB on a table that our own reader fills, with `params` as JSON."""
+"""SQL over the records, by DuckDB. Mappings such as `params` are JSON columns."""
 
 import json
 from collections.abc import Iterable
@@ -9,16 +9,39 @@ from mi300bench.errors import PlanError
 from mi300bench.schema.record import Measurement, Outcome
 
 COLUMNS = (
-    "id", "run", "node", "device", "probe", "method", "outcome", "reason", "params", "world", "environment",
-    "pass_index", "calls_per_sample", "num_samples", "seconds", "bandwidth", "flop_rate", "message_bytes", "algbw", "busbw",
-    "conditions", "doubts", "origin", "source", "started_at",
-)  # fmt: skip
+    "id",
+    "run",
+    "node",
+    "device",
+    "probe",
+    "method",
+    "outcome",
+    "reason",
+    "params",
+    "world",
+    "environment",
+    "pass_index",
+    "calls_per_sample",
+    "num_samples",
+    "seconds",
+    "bandwidth",
+    "flop_rate",
+    "message_bytes",
+    "algbw",
+    "busbw",
+    "conditions",
+    "doubts",
+    "origin",
+    "source",
+    "started_at",
+)
 
 
 def row(record: Measurement) -> dict[str, Any]:
-    """Return one record as a row; `seconds` is the median per call, rates are NULL where there is no such work."""
+    """Return a record as a row. `seconds` is the median per call; rates without work are NULL."""
     seconds = stats.seconds_per_call(record) if record.outcome is Outcome.OK else None
-    moved = record.work.bytes_read + record.work.bytes_written
+    work = record.work
+    bytes_moved = work.bytes_read + work.bytes_written
     return {
         "id": record.id,
         "run": record.run,
@@ -35,11 +58,9 @@ def row(record: Measurement) -> dict[str, Any]:
         "calls_per_sample": record.calls_per_sample,
         "num_samples": len(record.samples),
         "seconds": seconds,
-        "bandwidth": stats.bandwidth(record.work, seconds) if seconds and moved else None,
-        "flop_rate": stats.flop_rate(record.work, seconds)
-        if seconds and record.work.flop
-        else None,
-        "message_bytes": record.work.message_bytes or None,
+        "bandwidth": stats.bandwidth(work, seconds) if seconds and bytes_moved else None,
+        "flop_rate": stats.flop_rate(work, seconds) if seconds and work.flop else None,
+        "message_bytes": work.message_bytes or None,
         **_bandwidths(record, seconds),
         "conditions": json.dumps(dict(record.conditions)),
         "doubts": json.dumps([str(doubt) for doubt in record.doubts]),
@@ -50,12 +71,12 @@ def row(record: Measurement) -> dict[str, Any]:
 
 
 def _bandwidths(record: Measurement, seconds: float | None) -> dict[str, float | None]:
-    """Return algbw and busbw of a collective; NULL elsewhere, and busbw where its ranks are not known."""
-    size, op, ranks = (
-        record.work.message_bytes,
-        record.probe.rpartition("collective.")[2],
-        record.world.ranks,
-    )
+    """Return algbw and busbw of a collective; None for other probes.
+
+    busbw is also None if the record does not have the number of ranks.
+    """
+    size, ranks = record.work.message_bytes, record.world.ranks
+    op = record.probe.rpartition("collective.")[2]
     if not seconds or not size or op not in physics.COLLECTIVES or op == record.probe:
         return {"algbw": None, "busbw": None}
     return {
@@ -65,7 +86,7 @@ def _bandwidths(record: Measurement, seconds: float | None) -> dict[str, float |
 
 
 def query(records: Iterable[Measurement], sql: str) -> list[dict[str, Any]]:
-    """Return the rows that `sql` selects from the table ``records``; `PlanError` for SQL that does not run."""
+    """Return the rows that `sql` selects from table ``records``; invalid SQL is a `PlanError`."""
     import duckdb
     import pandas
 
@@ -73,14 +94,16 @@ def query(records: Iterable[Measurement], sql: str) -> list[dict[str, Any]]:
     with duckdb.connect() as connection:
         connection.register("plain", table)
         connection.execute(
-            "CREATE TABLE records AS SELECT * REPLACE (params::JSON AS params, environment::JSON AS environment, "
+            "CREATE TABLE records AS SELECT * REPLACE ("
+            "params::JSON AS params, environment::JSON AS environment, "
             "conditions::JSON AS conditions, doubts::JSON AS doubts) FROM plain"
         )
         try:
             answer = connection.execute(sql)
         except duckdb.Error as cause:
             raise PlanError(
-                f"the query does not run: {cause}", hint=f"columns: {', '.join(COLUMNS)}"
+                f"the query failed: {cause}",
+                hint=f"select from the table records, with columns {', '.join(COLUMNS)}",
             ) from cause
         if answer.description is None:
             return []

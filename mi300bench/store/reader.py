@@ -1,4 +1,4 @@
-"""Reading a store. A torn last line is what a kill leaves and is skipped; other damage is an error."""
+"""Reading a store. A torn last line, which a kill leaves, is skipped; other damage is an error."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from mi300bench.schema.record import Measurement, Outcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run file: its header, its records in order, whether it was finished, whether its last line is torn."""
+    """One run file. `finished`: the run is complete. `torn`: the last line is incomplete."""
 
     path: Path
     header: dict[str, Any]
@@ -22,7 +22,7 @@ class Run:
     torn: bool
 
     def done(self) -> set[tuple[str, int]]:
-        """Return point keys and passes that need no repetition: all but the failed."""
+        """Return the point keys and passes that `--resume` need not repeat: all but the failed."""
         return {(r.point, r.pass_index) for r in self.records if r.outcome is not Outcome.FAILED}
 
 
@@ -48,14 +48,15 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
             ) from cause
         if not isinstance(document, dict):
             raise RecordError(
-                f"{path}:{number} is not a JSON object", hint="move the file out of the store"
+                f"{path}:{number} is not a JSON object",
+                hint="restore the file from a copy, or move it out of the store",
             )
         documents.append(document | {"_line": number})
     return documents, torn
 
 
 def read_run(path: Path) -> Run:
-    """Return one run file."""
+    """Return the run of a file."""
     documents, torn = _lines(path)
     header: dict[str, Any] = {}
     records = []
@@ -76,20 +77,24 @@ def read_run(path: Path) -> Run:
 
 
 def run_paths(store: Path) -> list[Path]:
-    """Return all run files, by node and then by run id, which sorts by time. One node's folder is a store of that node."""
+    """Return all run files, by node and then by run id, which sorts by time.
+
+    `store` may also be the folder of one node.
+    """
     return sorted(store.glob("*/*.jsonl")) or sorted(store.glob("*.jsonl"))
 
 
 def read_runs(store: Path, *, warn: Callable[[str], None] | None = None) -> Iterator[Run]:
-    """Yield every run of the store; `warn` hears of torn lines."""
+    """Yield every run of the store; `warn` receives a message for each torn line."""
     if not store.is_dir():
         raise RecordError(
-            f"there is no store at {store}", hint="measure something first, or give --store"
+            f"there is no store at {store}",
+            hint="measure something first, or give another --store",
         )
     for path in run_paths(store):
         run = read_run(path)
         if run.torn and warn is not None:
-            warn(f"{path}: the last line is torn (a kill or a full disk) and was skipped")
+            warn(f"{path}: skipped the last line, which is torn (by a kill or a full disk)")
         yield run
 
 

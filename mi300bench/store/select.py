@@ -1,4 +1,4 @@
-"""Choosing records that may meet on one curve."""
+"""Choosing the records of one curve."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from mi300bench.schema.record import Measurement, Outcome, Scalar
 
 
 def select(records: Iterable[Measurement], probe: str, **params: Scalar) -> tuple[Measurement, ...]:
-    """Return the records with a speed of `probe` whose parameters include `params`."""
+    """Return the records of `probe` that have a speed and whose parameters include `params`."""
     return tuple(
         record
         for record in records
@@ -20,22 +20,22 @@ def select(records: Iterable[Measurement], probe: str, **params: Scalar) -> tupl
 
 
 def require_comparable(records: Iterable[Measurement], *, what: str) -> None:
-    """Raise `RecordError` where two of `records` must not be put on one curve."""
-    chosen = tuple(records)
-    for record in chosen[1:]:
-        unequal = differences(chosen[0], record)
+    """Raise `RecordError` if two of `records` must not be used for one curve."""
+    rows = tuple(records)
+    for record in rows[1:]:
+        unequal = differences(rows[0], record)
         if unequal:
-            said = "; ".join(
+            reasons = "; ".join(
                 f"{name}: {one!r} and {other!r}" for name, (one, other) in unequal.items()
             )
             raise RecordError(
-                f"{what}: the records {chosen[0].id} and {record.id} do not compare ({said})",
-                hint="choose one with --node, --device or another --store",
+                f"{what}: the records {rows[0].id} and {record.id} do not compare ({reasons})",
+                hint="choose one side with --node, --device or another --store",
             )
 
 
 def by_point(records: Iterable[Measurement]) -> Mapping[str, tuple[Measurement, ...]]:
-    """Return the passes of each point, by point key, in order of first appearance."""
+    """Return the passes of each point by point key, in order of first appearance."""
     groups: dict[str, list[Measurement]] = defaultdict(list)
     for record in records:
         groups[record.point].append(record)

@@ -1,7 +1,7 @@
-"""Writing one run. Each record is on disk before the next point starts; a full disk loses nothing.
+"""Writing a run. Each record is on disk before the next point starts, so a full disk loses nothing.
 
-Where the store cannot take a line any more, the line goes to a rescue file in the temporary folder, and
-the error says where.
+If a line cannot be written to the store, it is written to a rescue file in the temporary folder,
+and the error names this file.
 """
 
 import errno
@@ -28,7 +28,7 @@ _CAUSES = {
 
 
 def new_run_id() -> str:
-    """Return an id that sorts by time and does not repeat on one machine."""
+    """Return a run id that sorts by time and is unique on a machine."""
     now = datetime.now(UTC)
     return f"{now:%Y%m%dT%H%M%S}-{short_hash([now.isoformat(), os.getpid()], 6)}"
 
@@ -39,7 +39,7 @@ def _explain(path: Path, cause: OSError) -> tuple[str, str]:
 
 
 class RunWriter:
-    """Appends to `<store>/<node>/<run id>.jsonl`. `NodeError` where the store cannot be written."""
+    """Appends to `<store>/<node>/<run id>.jsonl`. Raises `NodeError` if that fails."""
 
     def __init__(
         self, store: Path, *, node: str, header: Mapping[str, Any], path: Path | None = None
@@ -62,7 +62,7 @@ class RunWriter:
         os.ftruncate(self._file.fileno(), data.rfind(b"\n") + 1)
 
     def write(self, record: Measurement) -> None:
-        """Put one record on disk."""
+        """Write one record to disk."""
         self._append({"line": "record", **encode(record)})
 
     def finish(self, **facts: Any) -> None:
@@ -88,7 +88,7 @@ class RunWriter:
 
     def _append(self, document: Mapping[str, Any]) -> None:
         data = json.dumps(document, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-        good = os.fstat(self._file.fileno()).st_size
+        size_before = os.fstat(self._file.fileno()).st_size
         try:
             written = 0
             while written < len(data):
@@ -96,18 +96,18 @@ class RunWriter:
             os.fsync(self._file.fileno())
         except OSError as cause:
             message, hint = _explain(self.path, cause)
-            os.ftruncate(self._file.fileno(), good)
+            os.ftruncate(self._file.fileno(), size_before)
             raise NodeError(
                 message, hint=f"{_rescue(self.run_id, data)}; {hint}, then --resume"
             ) from cause
 
 
 def _rescue(run_id: str, data: bytes) -> str:
-    """Put a line that the store refused into the temporary folder, and say where it is."""
+    """Write a line to the temporary folder; return a text that says where it is."""
     path = Path(tempfile.gettempdir()) / f"mi300bench-{run_id}-rescued.jsonl"
     try:
         with path.open("ab") as file:
             file.write(data)
     except OSError:
-        return f"the record in flight could be put nowhere else either and is this: {data.decode().strip()}"
-    return f"the record in flight is in {path} (append it to the run file to keep it)"
+        return f"the last record was not saved to {path} either; it is {data.decode().strip()}"
+    return f"the last record is in {path} (append it to the run file to keep it)"
