@@ -1,6 +1,7 @@
-"""A side's runs in time: whether there is a step, or a drift, and since when.
+"""The runs of a side in time: whether there is a step or a drift, and since when.
 
-A few runs hardly tell how much runs differ, so that is drawn towards what the histories of other sides show, where there are some.
+A few runs give a poor estimate of how much runs differ. Where there are histories of other sides,
+that estimate is moderated with theirs.
 """
 
 import math
@@ -21,16 +22,19 @@ from mi300bench.comparison.noise import (
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
 
-# A point counts in a history where at least this share of its runs have it.
+# A point counts in a history where at least this share of the runs have it.
 MOST_RUNS = 0.75
-# So many figures have a step, with two on each side.
+# A step needs two runs on each side.
 FEWEST_RUNS = 4
 UNKNOWN = Estimate()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change in a history, as a ratio of seconds: a step at a place in it, or a drift from the first to the last."""
+    """A change in a history, as a ratio of seconds.
+
+    A step lies before the run with index `at`; a drift leads from the first run to the last.
+    """
 
     at: int
     ratio: Interval
@@ -38,7 +42,10 @@ class Change:
 
 
 def noise_between(seconds: Sequence[float]) -> Estimate:
-    """Return the variance of a history's figures from how each differs from the next: a step moves one of those alone."""
+    """Return the variance of a history's figures, from the differences of neighbours.
+
+    A step moves only one of the differences, and their median hardly at all.
+    """
     steps = np.abs(np.diff(np.log(np.array(seconds, dtype=float))))
     if len(steps) < FEWEST_RUNS - 1:
         return Estimate()
@@ -51,10 +58,11 @@ def noise_between(seconds: Sequence[float]) -> Estimate:
 def find_change(
     seconds: Sequence[float], *, common: Estimate = UNKNOWN, smallest: float = SMALLEST_EFFECT
 ) -> Change | None:
-    """Return the step or the drift that explains a history best, None where neither counts. `common` is what others like it have.
+    """Return the step or the drift that explains a history best; None where it is not significant.
 
-    A step is tried at every place with two figures on each side, its interval widened for that (Bonferroni). Where a straight line
-    leaves less unexplained than the best step, it is a drift.
+    A step is tried at every place with two figures on each side; its interval is widened for the
+    number of places (Bonferroni). Where a straight line leaves a smaller sum of squares than the
+    best step, the change is a drift. `common` is the variance of other histories of the same kind.
     """
     values = np.log(np.array(seconds, dtype=float))
     count = len(values)
@@ -101,11 +109,12 @@ def _quantile(freedom: float, tries: int) -> float:
 
 
 def histories(runs: Sequence[Side]) -> dict[str, tuple[tuple[int, ...], tuple[float, ...]]]:
-    """Return, by family, the places of the runs that have it, and one figure each: the median of seconds over each point's median.
+    """Return for each family the indices of the runs that have it, and one figure for each run.
 
-    Points count that most of those runs have.
+    The figure is the median, over the points that most of those runs have, of the point's seconds
+    over its own median.
     """
-    found = {}
+    by_family = {}
     for family in dict.fromkeys(point.family for run in runs for point in run.values()):
         places = [
             place
@@ -125,5 +134,5 @@ def histories(runs: Sequence[Side]) -> dict[str, tuple[tuple[int, ...], tuple[fl
             [[runs[p][key].middle if key in runs[p] else math.nan for key in keys] for p in places]
         )
         figures = np.exp(np.nanmedian(table - np.nanmedian(table, axis=0), axis=1))
-        found[family] = tuple(places), tuple(float(figure) for figure in figures)
-    return found
+        by_family[family] = tuple(places), tuple(float(figure) for figure in figures)
+    return by_family

@@ -1,4 +1,4 @@
-"""A side of a comparison: the medians of its points' processes, and of the runs that came before."""
+"""A side of a comparison: for each point the medians of its processes, and of earlier runs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,11 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Medians:
-    """A point on one side: seconds of its processes in the newest run, and the median of each run before, by run, oldest first."""
+    """A point on one side.
+
+    `seconds` are the medians of its processes in the newest run, `earlier` the median of each run
+    before, by run id, oldest first.
+    """
 
     label: str
     family: str
@@ -25,12 +29,12 @@ class Medians:
 
     @property
     def middle(self) -> float:
-        """Return the logarithm of the median over processes: one that was disturbed must not move it."""
+        """Return the log of the median over processes; one disturbed process cannot move it."""
         return math.log(float(np.median(self.seconds)))
 
     @property
     def by_run(self) -> dict[str, float]:
-        """Return the logarithm of each run's median, the newest last."""
+        """Return the logarithm of each run's median by run id, the newest run last."""
         return {run: math.log(seconds) for run, seconds in self.earlier.items()} | {
             self.run: self.middle
         }
@@ -41,8 +45,8 @@ Side = Mapping[str, Medians]
 
 
 def families(keys: Sequence[str], side: Side) -> dict[str, list[str]]:
-    """Return points by family, in order."""
-    found: dict[str, list[str]] = {}
+    """Return the keys of each family, in order."""
+    by_family: dict[str, list[str]] = {}
     for key in keys:
-        found.setdefault(side[key].family, []).append(key)
-    return found
+        by_family.setdefault(side[key].family, []).append(key)
+    return by_family

@@ -1,8 +1,9 @@
-"""How much the figures of a point scatter, where few of its own can tell: variances shared among the points of one probe.
+"""The variance of a point, estimated together with the other points of its probe.
 
-A point has a handful of processes, and the variance of a handful is nearly unknown. Points of one probe have variances alike, so
-each is drawn towards what they share, by as much as they are seen to be alike (moderated variances: Smyth 2004,
-doi 10.2202/1544-6115.1027). Everything is in logarithms of seconds.
+A point has a few processes, and a few values give a poor estimate of a variance. The points of one
+probe have similar variances. So each estimate is moved towards the common one, more so the more
+similar the variances are (moderated variances: Smyth 2004, doi 10.2202/1544-6115.1027). All values
+are logarithms of seconds.
 """
 
 import math
@@ -11,24 +12,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Of intervals.
+# The level of all intervals.
 CONFIDENCE = 0.99
-# Medians of seconds differ by this much by the clock alone.
+# The clock by itself makes medians of seconds differ by this much.
 LEAST_DEVIATION = 0.002
+# The standard deviation of normal values over their median absolute deviation (MAD).
 MAD_TO_DEVIATION = 1.4826
-# A deviation from absolute distances to the median is known as well as one from this share of the values by their squares.
+# A deviation from the MAD is as uncertain as one from the squares of this share of the values.
 MAD_EFFICIENCY = 0.37
-# By how much the variance of a median is over that of a mean: of three or more normal values, and of very many.
+# The variance of a median over that of a mean: of a few normal values, and of very many.
 MEDIAN_OF_FEW, MEDIAN_OF_MANY = 1.35, 1.57
-# Below so many values their scatter is not taken for a deviation.
+# Fewer values than this give no deviation from their scatter.
 FEWEST_FOR_SCATTER = 8
-# So few variances cannot show how alike they are.
+# Fewer variances than this do not show how similar they are.
 FEWEST_VARIANCES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A variance, and how many degrees of freedom are behind it; none at all where nothing is known."""
+    """A variance with its degrees of freedom; zero degrees where nothing is known."""
 
     variance: float = 0.0
     freedom: float = 0.0
@@ -42,9 +44,10 @@ def variance_of(logs: Sequence[float]) -> Estimate:
 
 
 def shared(estimates: Sequence[Estimate]) -> Estimate:
-    """Return what variances share: the scaled F distribution that fits them, by the moments of their logarithms.
+    """Return the common variance of several: the scaled F distribution that fits them.
 
-    Its freedom is large where all are alike, small where they differ, and never more than all of them have together.
+    The fit uses the moments of the logarithms. The result's degrees of freedom are many where the
+    variances are alike, few where they differ, and at most those of all variances together.
     """
     from scipy.optimize import brentq
     from scipy.special import digamma, polygamma
@@ -59,7 +62,7 @@ def shared(estimates: Sequence[Estimate]) -> Estimate:
     if len(known) < FEWEST_VARIANCES:
         return Estimate(variance=float((values * half).sum() / half.sum()))
     excess = float(centred.var(ddof=1) - polygamma(1, half).mean())
-    # Variances that scatter no more than chance has them are all one.
+    # Variances that scatter no more than by chance are taken as one.
     if excess <= float(polygamma(1, everything / 2)):
         return Estimate(variance=math.exp(middle), freedom=everything)
     freedom = 2 * float(brentq(lambda y: float(polygamma(1, y)) - excess, 1e-3, everything))
@@ -70,7 +73,7 @@ def shared(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def moderated(own: Estimate, common: Estimate) -> Estimate:
-    """Return a point's variance drawn towards the shared one, by their degrees of freedom."""
+    """Return the mean of a point's own variance and the common one, by degrees of freedom."""
     freedom = own.freedom + common.freedom
     if freedom == 0:
         return common
@@ -81,5 +84,5 @@ def moderated(own: Estimate, common: Estimate) -> Estimate:
 
 
 def deviation_around_median(values: Sequence[float]) -> float:
-    """Return the deviation of values from their absolute distances to the median: a few outliers do not move it."""
+    """Return the standard deviation, estimated from the MAD, which a few outliers do not move."""
     return MAD_TO_DEVIATION * float(np.median(np.abs(np.array(values) - float(np.median(values)))))

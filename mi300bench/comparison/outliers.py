@@ -1,7 +1,8 @@
-"""Which one of a few alike stands out: a node among nodes, a rank of a group, a pair among pairs.
+"""Which one of several stands out: a node among nodes, a rank of a group, a pair among pairs.
 
-Each is held against the others, up to a quarter of them in turn (generalised extreme deviates, Rosner 1983). The spread of a few is
-hardly known, so it is drawn towards what parts of one kind may differ by; the level is corrected for how many were looked at.
+The value farthest from the others is tested against them, then the next, up to a quarter of all
+(generalised extreme studentised deviates, Rosner 1983). A few values give a poor estimate of their
+spread, so it is moderated with an assumed one; the level is corrected for the number of values.
 """
 
 import math
@@ -22,14 +23,14 @@ from mi300bench.comparison.noise import (
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT
 
-# What parts of one kind are taken to differ by until they show it, and as how many of them that counts: assumed, not measured.
+# Assumed, not measured: parts of one kind differ by 1 %, which counts like four degrees of freedom.
 ALIKE = Estimate(variance=0.01**2, freedom=4.0)
 LEVEL = 1 - CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """One of several values: its ratio to the others' mean with a 99 % interval, and whether it stands out."""
+    """One of several values: its ratio to the others' mean (99 %), and whether it stands out."""
 
     place: int
     ratio: Interval
@@ -39,9 +40,10 @@ class Standing:
 def standings(
     logs: Sequence[float], *, noise: float = LEAST_DEVIATION, both_ways: bool = False
 ) -> list[Standing]:
-    """Return how each of three or more values, logarithms of seconds, stands to the others; of fewer nothing.
+    """Return the standing of each value among the others; empty below three values.
 
-    Only larger ones are odd unless `both_ways`. `noise` is the deviation of one value by its measurement alone.
+    `logs` are logarithms of seconds; `noise` is the deviation that measuring alone gives a value.
+    Only larger values are odd, unless `both_ways`.
     """
     values = [float(value) for value in logs]
     if len(values) < 3:
@@ -64,13 +66,13 @@ def _odd(values: Sequence[float], noise: float, *, both_ways: bool) -> set[int]:
 
     left, order, last = list(range(len(values))), [], 0
     for number in range(max(1, len(values) // 4)):
-        found = []
+        candidates = []
         for place in left:
             away, deviation, freedom = _away(
                 values[place], [values[at] for at in left if at != place], noise
             )
-            found.append(((abs(away) if both_ways else away) / deviation, freedom, place))
-        size, freedom, place = max(found)
+            candidates.append(((abs(away) if both_ways else away) / deviation, freedom, place))
+        size, freedom, place = max(candidates)
         tries = len(left) * (2 if both_ways else 1)
         if float(t.sf(size, freedom)) * tries < LEVEL:
             last = number + 1
@@ -80,7 +82,7 @@ def _odd(values: Sequence[float], noise: float, *, both_ways: bool) -> set[int]:
 
 
 def _away(value: float, rest: Sequence[float], noise: float) -> tuple[float, float, float]:
-    """Return how far a value is from the others' mean, the deviation of that, and its degrees of freedom."""
+    """Return a value's distance to the others' mean, its deviation and its degrees of freedom."""
     spread = moderated(variance_of(rest), ALIKE)
     deviation = math.sqrt(max(spread.variance, noise**2) * (1 + 1 / len(rest)))
     return value - float(np.mean(rest)), deviation, spread.freedom
@@ -94,7 +96,10 @@ def _quantile(freedom: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odd:
-    """One side among several: the median of its seconds over the others', per family, and its worst point."""
+    """One side among several, for one family: its seconds over the others', and its worst point.
+
+    `ratio` is the median over the points.
+    """
 
     name: str
     family: str
@@ -106,9 +111,10 @@ class Odd:
 
 
 def odd_ones(sides: Mapping[str, Side], *, smallest: float = SMALLEST_EFFECT) -> list[Odd]:
-    """Return each side by family against the others, the slowest first, over the points that at least three sides have.
+    """Return each side against the others, family by family: odd ones first, then the slowest.
 
-    A side is odd where it stands out among the others and takes longer by more than the smallest effect.
+    Points count that at least three sides have. A side is odd where it stands out among the others
+    and takes longer by more than `smallest`.
     """
     rows: list[Odd] = []
     for family, keys in _shared_points(sides).items():
@@ -122,12 +128,7 @@ def odd_ones(sides: Mapping[str, Side], *, smallest: float = SMALLEST_EFFECT) ->
         away = table - np.nanmedian(table, axis=0)
         middles = np.nanmedian(away, axis=1)
         common = shared(
-            [
-                variance_of(side[key].logs)
-                for side in sides.values()
-                for key in keys
-                if key in side
-            ]
+            [variance_of(side[key].logs) for side in sides.values() for key in keys if key in side]
         )
         noise = math.sqrt(
             max(common.variance, LEAST_DEVIATION**2)
@@ -153,15 +154,15 @@ def odd_ones(sides: Mapping[str, Side], *, smallest: float = SMALLEST_EFFECT) ->
 
 
 def _shared_points(sides: Mapping[str, Side]) -> dict[str, list[str]]:
-    """Return the points that three sides or more have, by family."""
+    """Return the points that at least three sides have, by family."""
     counts: dict[str, int] = {}
     family = {}
     for side in sides.values():
         for key, point in side.items():
             counts[key] = counts.get(key, 0) + 1
             family[key] = point.family
-    found: dict[str, list[str]] = {}
+    by_family: dict[str, list[str]] = {}
     for key, count in counts.items():
         if count >= 3:
-            found.setdefault(family[key], []).append(key)
-    return found
+            by_family.setdefault(family[key], []).append(key)
+    return by_family

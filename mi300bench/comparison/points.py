@@ -1,10 +1,14 @@
-"""Two sides, many points: which got slower, by how much, how sure.
+"""Two sides, point by point: which points got slower, by how much, and how certain that is.
 
-A point is the median of its processes, in logarithms of seconds. Two runs of a machine differ by more than the processes of one do:
-by how much is seen in earlier runs of either side, or else in how the points of a probe scatter around what most of them moved by.
-What all points of a probe share is a drift of the machine, unless the probe as a whole is seen to have changed: it is taken off
-each of them. Scatter cannot tell noise from changes of many sizes, so each probe is judged as a whole as well (`fit.wholes`).
-Of what is called changed, one in twenty may be a false alarm (Benjamini and Hochberg 1995), and it is over 3 %.
+A point's value is the median of its processes, as a logarithm of seconds. Two runs of one machine
+differ by more than the processes of one run do. That variance comes from earlier runs of either
+side, or else from the scatter of a probe's points around their median move.
+
+Drift common to all points of a probe is subtracted from each of them, unless the probe as a whole
+has changed. Scatter cannot separate noise from changes of many sizes, so each probe is judged as a
+whole as well (`comparison.probe_shift`). A point is called changed where the change exceeds 3 %;
+among all points that are called changed, one in twenty may be a false alarm (Benjamini and Hochberg
+1995).
 """
 
 import math
@@ -32,22 +36,24 @@ from mi300bench.comparison.probe_shift import probe_shift
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
 
-# The share of false ones among all that are called changed.
+# The expected share of false alarms among all points that are called changed.
 FALSE_SHARE = 0.05
 CHANGED = (Verdict.FASTER, Verdict.SLOWER)
-# What processes tell about the noise between runs counts as this many degrees of freedom: by simulation, where runs differ by up to
-# six times what processes do, and 5 % in one of eight quiet points must still be found (tests/fit/test_comparison.py).
-AS_GOOD_AS = 1.5
-# One process tells nothing of its own point, and points of one probe scatter with more outliers than normal values have.
-OF_ONE_PROCESS = 3.0
+# The variance between processes is an estimate of that between runs, with this many degrees of
+# freedom. From simulation: runs differ by up to six times what processes do, and a change of 5 % in
+# one of eight quiet points must still be detected (tests/comparison/test_points.py).
+PROCESS_FREEDOM = 1.5
+# With one process a point has no variance of its own, and the scatter of a probe's points has more
+# outliers than normal values have: at most this many degrees of freedom.
+ONE_PROCESS_FREEDOM = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One point of B against A: ratio of seconds (over 1: B is slower), verdict, and the evidence of both.
+    """One point of B against A: ratio of seconds (over 1: B is slower), verdict, evidence of both.
 
-    `shared` is the ratio that all points of the probe share and that was taken off. An interval without width means that nothing
-    tells how much the point scatters.
+    `shared` is the drift common to all points of the probe, which was subtracted, as a ratio. An
+    interval without width means that the variance of the point is unknown.
     """
 
     key: str
@@ -61,7 +67,7 @@ class Compared:
 
 
 def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> list[Compared]:
-    """Return every point that both sides have, the largest slow-down first."""
+    """Return the comparison of every point that both sides have, the largest slow-down first."""
     from scipy.stats import false_discovery_control, t
 
     rows: list[Compared] = []
@@ -71,11 +77,9 @@ def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> 
         points = [[side[key] for key in keys] for side in (first, second)]
         between = _between_runs(points) or _scatter(list(moves.values()))
         if any(len(point.seconds) < 2 for side in points for point in side):
-            between = replace(between, freedom=min(between.freedom, OF_ONE_PROCESS))
+            between = replace(between, freedom=min(between.freedom, ONE_PROCESS_FREEDOM))
         drift = _drift(family, points[0], points[1], smallest)
-        common = shared(
-            [variance_of(side[key].logs) for side in (first, second) for key in keys]
-        )
+        common = shared([variance_of(side[key].logs) for side in (first, second) for key in keys])
         for key in keys:
             one, other, move = first[key], second[key], moves[key] - drift
             error = _error(one, other, common, between)
@@ -119,7 +123,7 @@ def compare(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> 
 
 
 def _error(one: Medians, other: Medians, common: Estimate, between: Estimate) -> Estimate:
-    """Return the variance of a point's move: of its processes, or between runs where those differ by more."""
+    """Return the variance of a point's move: between processes, or between runs if larger."""
     processes = Estimate()
     parts = [
         moderated(variance_of([math.log(s) for s in point.seconds]), common)
@@ -133,17 +137,18 @@ def _error(one: Medians, other: Medians, common: Estimate, between: Estimate) ->
         variance = sum(part.variance / count for part, count in zip(parts, counts, strict=True))
         processes = Estimate(variance=variance, freedom=sum(part.freedom for part in parts))
     if between.freedom and processes.freedom:
-        drawn = moderated(between, replace(processes, freedom=min(processes.freedom, AS_GOOD_AS)))
-        chosen = drawn if drawn.variance > processes.variance else processes
+        freedom = min(processes.freedom, PROCESS_FREEDOM)
+        between_runs = moderated(between, replace(processes, freedom=freedom))
+        error = between_runs if between_runs.variance > processes.variance else processes
     else:
-        chosen = between if between.freedom else processes
-    return replace(chosen, variance=max(chosen.variance, LEAST_DEVIATION**2))
+        error = between if between.freedom else processes
+    return replace(error, variance=max(error.variance, LEAST_DEVIATION**2))
 
 
 def _drift(
     family: str, first: Sequence[Medians], second: Sequence[Medians], smallest: float
 ) -> float:
-    """Return what the points of a probe moved by together; 0 where all of them have changed, or where they are few."""
+    """Return the common move of a probe's points; 0 where the probe changed or has few points."""
     if len(first) < FEWEST_FOR_SCATTER:
         return 0.0
     together = probe_shift(family, first, second, smallest=smallest)
@@ -151,7 +156,10 @@ def _drift(
 
 
 def _between_runs(sides: Sequence[Sequence[Medians]]) -> Estimate | None:
-    """Return the variance of a point's own move between two runs of one machine, from the runs that came before; None without."""
+    """Return the variance of a point's own move between two runs of a machine, from earlier runs.
+
+    None where there are too few.
+    """
     differences: list[float] = []
     for side in sides:
         steps: dict[tuple[str, str], list[float]] = {}
@@ -170,7 +178,10 @@ def _between_runs(sides: Sequence[Sequence[Medians]]) -> Estimate | None:
 
 
 def _scatter(moves: Sequence[float]) -> Estimate:
-    """Return the variance of a move from how moves scatter around what most points moved by; nothing where they are few."""
+    """Return the variance of a move from the scatter of moves around their median.
+
+    It has no degrees of freedom where there are few moves.
+    """
     if len(moves) < FEWEST_FOR_SCATTER:
         return Estimate()
     return Estimate(

@@ -1,7 +1,8 @@
-"""A probe as a whole: what all of its points moved by between two sides, and whether two runs of a machine differ by as much.
+"""A probe as a whole: the common move of its points between two sides, and whether it is noise.
 
-What points share is not known the better the more of them there are: a process, or a run, moves all of them together. By how much
-is seen in earlier runs, or else in the processes of a run; where a side has one process and no earlier run, nothing tells.
+A process, or a run, moves all points of a probe together, so more points do not make the common
+move more certain. Its variance comes from earlier runs, or else from the processes of a run. Where
+a side has one process and no earlier run, the variance is unknown and there is no verdict.
 """
 
 import math
@@ -27,15 +28,19 @@ from mi300bench.comparison.noise import (
 from mi300bench.schema.model import Interval
 from mi300bench.stats import SMALLEST_EFFECT, Verdict, verdict_of
 
-# Fewer points than this are not a probe as a whole.
+# A probe with fewer points is not judged as a whole.
 FEWEST_OF_FAMILY = 4
-# What two runs of a machine are taken to differ by until they show it, and as how many of them that counts: assumed, not measured.
+# Assumed, not measured: two runs of a machine differ by 1.5 %, which counts like four degrees of
+# freedom.
 RUNS_ALIKE = Estimate(variance=0.015**2, freedom=4.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeShift:
-    """A probe as a whole: what the median of its points moved by. Without width where nothing tells how much runs differ."""
+    """The median move of a probe's points, as a ratio of seconds.
+
+    The interval has no width where it is unknown how much runs differ.
+    """
 
     family: str
     ratio: Interval
@@ -43,8 +48,10 @@ class ProbeShift:
     points: int
 
 
-def probe_shifts(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT) -> list[ProbeShift]:
-    """Return what each probe moved by as a whole, the largest slow-down first."""
+def probe_shifts(
+    first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT
+) -> list[ProbeShift]:
+    """Return the shift of each probe, the largest slow-down first."""
     rows = []
     for family, keys in families([key for key in first if key in second], first).items():
         if len(keys) >= FEWEST_OF_FAMILY:
@@ -56,7 +63,7 @@ def probe_shifts(first: Side, second: Side, *, smallest: float = SMALLEST_EFFECT
 def probe_shift(
     family: str, first: Sequence[Medians], second: Sequence[Medians], *, smallest: float
 ) -> ProbeShift:
-    """Return what the points of one probe, the same on both sides, moved by."""
+    """Return the shift of one probe, given the same points on both sides."""
     from scipy.stats import t
 
     moves = [other.middle - one.middle for one, other in zip(first, second, strict=True)]
@@ -69,7 +76,7 @@ def probe_shift(
     )
     reach = 0.0
     if runs.freedom:
-        # Of two sources the one that is larger is the one whose uncertainty counts.
+        # The larger of the two variances dominates, so its degrees of freedom are used.
         larger = max(own, runs, key=lambda estimate: estimate.variance)
         reach = float(t.ppf((1 + CONFIDENCE) / 2, larger.freedom)) * math.sqrt(
             own.variance + runs.variance
@@ -86,7 +93,7 @@ def probe_shift(
 
 
 def _runs_differ(first: Sequence[Medians], second: Sequence[Medians]) -> Estimate:
-    """Return the variance of what all points together move by between two runs; nothing where nothing tells."""
+    """Return the variance of the common move between two runs; no degrees of freedom if unknown."""
     steps = [step for side in (first, second) for step in shared_steps(side)]
     if len(steps) >= 3:
         seen = Estimate(
@@ -104,7 +111,7 @@ def _runs_differ(first: Sequence[Medians], second: Sequence[Medians]) -> Estimat
 
 
 def shared_steps(side: Sequence[Medians]) -> list[float]:
-    """Return what the points of a side moved by together from each of its runs to the next."""
+    """Return the median move of a side's points from each run to the next."""
     steps: dict[tuple[str, str], list[float]] = {}
     for point in side:
         for (before, one), (after, other) in pairwise(point.by_run.items()):
@@ -113,7 +120,10 @@ def shared_steps(side: Sequence[Medians]) -> list[float]:
 
 
 def _processes_differ(side: Sequence[Medians]) -> Estimate:
-    """Return the variance of a side's median by how its processes, each of all points, differ; nothing where it has one."""
+    """Return the variance of a side's median from the differences between its processes.
+
+    Each process has all points. With one process there are no degrees of freedom.
+    """
     count = min(len(point.seconds) for point in side)
     if count < 2:
         return Estimate()

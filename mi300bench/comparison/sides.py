@@ -1,4 +1,4 @@
-"""Records as sides of a comparison: split by what tells them apart, the newest of each point, histories, ranks and pairs."""
+"""Records as sides of a comparison, the dates of changes, and ranks and pairs that stand out."""
 
 import math
 import re
@@ -13,11 +13,12 @@ from mi300bench.comparison.noise import shared
 from mi300bench.comparison.outliers import Standing, standings
 from mi300bench.schema.comparable import identity
 from mi300bench.schema.model import Interval
+from mi300bench.schema.probe import family_of as probe_family
 from mi300bench.schema.record import Measurement, Outcome
 from mi300bench.stats import SMALLEST_EFFECT
 from mi300bench.store.newest import began, runs_by_point
 
-# What several sides of one store may differ in.
+# What the records of one store can be split by.
 ATTRIBUTES: Mapping[str, Callable[[Measurement], str]] = {
     "node": lambda record: record.node,
     "run": lambda record: record.run,
@@ -31,39 +32,33 @@ BROKEN = (Outcome.FAILED, Outcome.WRONG_ANSWER)
 
 
 def family_of(record: Measurement) -> str:
-    """Return what shares a record's noise: its probe, in a world of the same size."""
-    probe = (
-        record.probe.partition(".")[0]
-        if not record.probe.startswith("jax.")
-        else ".".join(record.probe.split(".")[:2])
-    )
-    return f"{probe} x{record.world.ranks}" if record.world.ranks > 1 else probe
+    """Return the family of a record: its probe's, with the number of ranks if there are several."""
+    family = probe_family(record.probe)
+    return f"{family} x{record.world.ranks}" if record.world.ranks > 1 else family
 
 
 def label_of(record: Measurement) -> str:
-    """Return a point in words."""
-    said = [f"{name}={value}" for name, value in sorted(record.params.items())]
-    said += [f"{name}={value}" for name, value in sorted(record.environment.items())]
+    """Return a point as text: probe, parameters, environment and ranks."""
+    settings = [f"{name}={value}" for name, value in sorted(record.params.items())]
+    settings += [f"{name}={value}" for name, value in sorted(record.environment.items())]
     ranks = [f"x{record.world.ranks}"] if record.world.ranks > 1 else []
-    return " ".join([record.probe, *said, *ranks])
+    return " ".join([record.probe, *settings, *ranks])
 
 
 def _key(record: Measurement, *, by_node: bool) -> str:
-    """Return what two records must share to be of one point: its definition, and where its numbers come from."""
+    """Return what identifies a point: its definition and its origin, by request its node too."""
     return f"{record.point} {record.origin}" + (f" {record.node}" if by_node else "")
 
 
-def _by_run(
-    records: Iterable[Measurement], *, by_node: bool
-) -> dict[str, list[list[Measurement]]]:
-    """Return the records of each point, run by run, the newest last."""
+def _by_run(records: Iterable[Measurement], *, by_node: bool) -> dict[str, list[list[Measurement]]]:
+    """Return the records of each point, run by run, the newest run last."""
     return runs_by_point(records, lambda record: _key(record, by_node=by_node))
 
 
 def side_of(records: Iterable[Measurement], *, by_node: bool = False) -> Side:
-    """Return the medians of each point's processes, of the newest run that has the point: how things stand now.
+    """Return the points of a side: medians of the processes of the newest run that has each point.
 
-    `by_node` tells the points of one node from those of another, for sides of several nodes.
+    `by_node` keeps the points of different nodes apart, for sides of several nodes.
     """
     good = (
         record for record in records if record.outcome is Outcome.OK and min(record.samples) > 0
@@ -88,7 +83,11 @@ def side_of(records: Iterable[Measurement], *, by_node: bool = False) -> Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart:
-    """What two sides do not share: points of one alone, points that broke on the second, and in what else they differ."""
+    """What two sides do not have in common.
+
+    `broken` are points with a result on the first side that failed on the second; `differing` are
+    device, versions and origin where they differ, with the values of both sides.
+    """
 
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
@@ -99,7 +98,11 @@ class Apart:
 def apart(
     first: Sequence[Measurement], second: Sequence[Measurement], *, by_node: bool = False
 ) -> Apart:
-    """Return what two sides do not share. A point broke that has a speed on the first and none in the second's newest run."""
+    """Return what two sides do not have in common.
+
+    A point is broken if it has a speed on the first side and every record of the second side's
+    newest run of it failed or gave a wrong answer.
+    """
     one, other = (side_of(records, by_node=by_node) for records in (first, second))
     newest = {key: runs[-1] for key, runs in _by_run(second, by_node=by_node).items()}
     broken = {
@@ -107,24 +110,22 @@ def apart(
         for key in one
         if key in newest and all(record.outcome in BROKEN for record in newest[key])
     }
-    words = {
-        key: f"{label_of(runs[0])}: {next(r.reason for r in runs)}"
-        for key, runs in newest.items()
-        if key in broken
-    }
-    told = [_identities(side) for side in (first, second)]
+    reasons = [
+        f"{label_of(runs[0])}: {runs[0].reason}" for key, runs in newest.items() if key in broken
+    ]
+    here, there = _identities(first), _identities(second)
     return Apart(
         only_first=tuple(one[key].label for key in one if key not in other and key not in broken),
         only_second=tuple(other[key].label for key in other if key not in one),
-        broken=tuple(words.values()),
+        broken=tuple(reasons),
         differing={
-            name: (said, told[1][name]) for name, said in told[0].items() if said != told[1][name]
+            name: (value, there[name]) for name, value in here.items() if value != there[name]
         },
     )
 
 
 def _identities(side: Sequence[Measurement]) -> dict[str, str]:
-    """Return what the records of a side say of everything that must agree on one curve, the node left out."""
+    """Return the values on a side of all that must agree on one curve, except the node."""
     names = [name for name in identity(side[0]) if name != "node"]
     return {name: _all_of({identity(record)[name] for record in side}) for name in names}
 
@@ -134,7 +135,7 @@ def _all_of(values: set[str]) -> str:
 
 
 def split(records: Iterable[Measurement], by: str) -> dict[str, tuple[Measurement, ...]]:
-    """Return records by an attribute, in the order of its values."""
+    """Return records by the value of an attribute, sorted."""
     groups: dict[str, list[Measurement]] = {}
     for record in records:
         groups.setdefault(ATTRIBUTES[by](record), []).append(record)
@@ -143,7 +144,11 @@ def split(records: Iterable[Measurement], by: str) -> dict[str, tuple[Measuremen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dated:
-    """A change in a side's history: its size, the first run after it (of a drift the first of all), and when that was."""
+    """A change in a side's history, with its date.
+
+    `run` is the first run after a step, or the first run of a drift; `since` is its date; `runs` is
+    the number of runs in the history.
+    """
 
     name: str
     family: str
@@ -155,37 +160,45 @@ class Dated:
 
     @property
     def sentence(self) -> str:
-        """Return the change as words."""
-        how = "drifting" if self.is_drift else "a step"
-        return f"{self.name}: {self.family}, {how} to {self.ratio.as_ratio} of its seconds since {self.since}, run {self.run}"
+        """Return the change as a sentence."""
+        how = "drifted" if self.is_drift else "stepped"
+        return (
+            f"{self.name}: {self.family} {how} to {self.ratio.as_ratio} of its earlier seconds, "
+            f"since {self.since}, run {self.run}"
+        )
 
 
 def dated_changes(sides: Mapping[str, Sequence[Measurement]]) -> list[Dated]:
-    """Return the sides and families whose history has a step or a drift, with the run and the date from which on it holds."""
+    """Return the steps and drifts in the histories of sides, the largest slow-down first."""
     runs = {
         name: sorted((run for run in split(records, "run").values() if began(run)), key=began)
         for name, records in sides.items()
     }
-    told = {name: histories([side_of(run) for run in own]) for name, own in runs.items()}
-    found = []
-    for name, by_family in told.items():
+    by_side = {name: histories([side_of(run) for run in own]) for name, own in runs.items()}
+    changes = []
+    for name, by_family in by_side.items():
         for family, (places, figures) in by_family.items():
             others = [
-                noise_between(told[other][family][1])
-                for other in told
-                if other != name and family in told[other]
+                noise_between(by_side[other][family][1])
+                for other in by_side
+                if other != name and family in by_side[other]
             ]
             change = find_change(figures, common=shared(others))
             if change is None:
                 continue
             run = runs[name][places[change.at]]
-            found.append(
+            changes.append(
                 Dated(
-                    name=name, family=family, ratio=change.ratio, is_drift=change.is_drift, run=run[0].run, since=began(run)[:10],
+                    name=name,
+                    family=family,
+                    ratio=change.ratio,
+                    is_drift=change.is_drift,
+                    run=run[0].run,
+                    since=began(run)[:10],
                     runs=len(places),
                 )
-            )  # fmt: skip
-    return sorted(found, key=lambda row: -row.ratio.mid)
+            )
+    return sorted(changes, key=lambda row: -row.ratio.mid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,13 +208,14 @@ class Part:
     name: str
     ratio: Interval
     evidence: tuple[str, ...]
-    of: int  # records that say so
+    of: int  # the number of records in which it stands out
 
 
 def slow_parts(records: Iterable[Measurement]) -> list[Part]:
-    """Return the ranks that stand out in their group, and pairs slower than the other pairs of the same kind and size.
+    """Return ranks that stand out in their group, and pairs slower than others of the same kind.
 
-    Who comes late to a collective takes the shortest time in it, because the others wait: both ways count for a rank.
+    A rank that comes late to a collective takes the shortest time in it, because the others wait
+    for it. So a rank stands out both ways, slower or faster.
     """
     by_part: dict[str, list[tuple[Interval, str]]] = {}
     pairs: dict[tuple[str, ...], list[Measurement]] = {}
@@ -222,15 +236,19 @@ def slow_parts(records: Iterable[Measurement]) -> list[Part]:
             pairs.setdefault(kind, []).append(record)
     for group in pairs.values():
         logs = [math.log(stats.seconds_per_call(record)) for record in group]
-        for row in (row for row in _counting(standings(logs)) if row.ratio.mid > 1):
+        for row in (row for row in _that_count(standings(logs)) if row.ratio.mid > 1):
             record = group[row.place]
             name = f"{record.node} {record.params.get('src')} to {record.params.get('dst')}"
             by_part.setdefault(name, []).append((row.ratio, record.id))
     rows = [
-        Part(name=name, ratio=sorted((r for r, _ in seen), key=lambda r: r.mid)[len(seen) // 2],
-             evidence=tuple(identity for _, identity in seen), of=len(seen))
+        Part(
+            name=name,
+            ratio=sorted((ratio for ratio, _ in seen), key=lambda ratio: ratio.mid)[len(seen) // 2],
+            evidence=tuple(identity for _, identity in seen),
+            of=len(seen),
+        )
         for name, seen in by_part.items()
-    ]  # fmt: skip
+    ]
     return sorted(rows, key=lambda row: -abs(math.log(row.ratio.mid)))
 
 
@@ -238,15 +256,20 @@ def _standing_ranks(record: Measurement) -> list[Standing]:
     samples = record.rank_samples
     if len(samples) < 3 or any(len(own) < 3 or min(own) <= 0 for own in samples):
         return []
-    return _counting(standings([math.log(stats.typical(own)) for own in samples], both_ways=True))
+    return _that_count(standings([math.log(stats.typical(own)) for own in samples], both_ways=True))
 
 
-def _counting(rows: Sequence[Standing]) -> list[Standing]:
+def _that_count(rows: Sequence[Standing]) -> list[Standing]:
+    """Return the standings that are odd by more than the smallest effect."""
     return [row for row in rows if row.is_odd and abs(row.ratio.mid - 1) > SMALLEST_EFFECT]
 
 
 def _kind_of_pair(record: Measurement, at_once: int) -> tuple[str, ...]:
-    """Return what pairs must share to be alike: node, run, the kinds of both ends and of who copies, and every other parameter."""
+    """Return what pairs must have in common to be compared.
+
+    That is node, run, number of transfers at once, the kinds of source, executor and destination,
+    and every other parameter.
+    """
     kinds = tuple(re.sub(r"\d+", "", str(record.params.get(end))) for end in ("src", "exe", "dst"))
     others = tuple(
         f"{name}={value}"

@@ -12,6 +12,20 @@ from typing import Any
 from mi300bench.schema.doubt import Doubt
 from mi300bench.schema.record import Scalar, Series, Work
 
+# The prefix of JAX probes; the rest is the name of the torch probe of the same operation.
+JAX = "jax."
+
+
+def operation_of(probe: str) -> str:
+    """Return a probe's name without its framework: ``memory.add`` for ``jax.memory.add`` too."""
+    return probe.removeprefix(JAX)
+
+
+def family_of(probe: str) -> str:
+    """Return the family of a probe, such as ``memory``, ``jax.memory``, ``gemm`` or ``zaya1``."""
+    group = operation_of(probe).partition(".")[0]
+    return f"{JAX}{group}" if probe.startswith(JAX) else group
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeEntry:
