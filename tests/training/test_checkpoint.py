@@ -46,6 +46,12 @@ def test_a_checkpoint_comes_back_and_the_last_three_are_kept(tmp_path: Path) -> 
     assert (newest / "state").read_bytes() == b"state of 4"
 
 
+def test_as_many_as_asked_for_are_kept(tmp_path: Path) -> None:
+    for step in range(1, 8):
+        checkpoint.save(tmp_path, run_at(step), writer(state=b"s"), keep=5)
+    assert len(names(tmp_path)) == 5
+
+
 def test_a_run_that_starts_again_does_not_remove_what_it_has_just_written(tmp_path: Path) -> None:
     save(tmp_path, 60, 80, 100)
     save(tmp_path, 20, 100)

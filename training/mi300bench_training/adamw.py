@@ -8,7 +8,7 @@ from mi300bench.schema.config_tree import require_at_least
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdamWConfig:
-    """The learning rate is reached after `warmup_steps`; gradients are clipped to the norm `clip`."""
+    """AdamW reaches `lr` after `warmup_steps`; gradients are clipped to the norm `clip`."""
 
     lr: float
     beta1: float = 0.9

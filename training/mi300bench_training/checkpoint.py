@@ -74,7 +74,7 @@ def save(
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         write_state(partial)
-        files = sorted(file for file in partial.iterdir())
+        files = sorted(partial.iterdir())
         contents = {
             "config": run.config,
             "step": run.step,
@@ -95,21 +95,29 @@ def save(
         shutil.rmtree(partial, ignore_errors=True)
         raise NodeError(
             f"the checkpoint {path} cannot be written: {cause}",
-            hint="free space, or choose another --checkpoint; --resume continues from the one before it",
+            hint="free space or choose another folder; --resume continues from the save before it",
         ) from cause
-    older = [other for other in find(folder) if other < path]
-    for other in older[: len(older) - (keep - 1)]:
-        shutil.rmtree(other, ignore_errors=True)
+    # Checkpoints after this one, of a run that went further, are not this run's to remove.
+    up_to_this = [other for other in find(folder) if other <= path]
+    for old in up_to_this[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 # What run.json holds, each of this type.
 FORM: Mapping[str, type] = {
-    "config": dict, "step": int, "cursor": dict, "text": str, "losses": list, "seconds": list, "series": dict, "digests": dict,
-}  # fmt: skip
+    "config": dict,
+    "step": int,
+    "cursor": dict,
+    "text": str,
+    "losses": list,
+    "seconds": list,
+    "series": dict,
+    "digests": dict,
+}
 
 
 def read(path: Path) -> SavedRun:
-    """Return the run of a checkpoint, after a check of every file; `RecordError` names the damaged one."""
+    """Return the run of a checkpoint; `RecordError` names a file that is damaged."""
     with reading(path):
         contents = json.loads((path / RUN).read_text())
         _require_form(contents)
@@ -138,7 +146,7 @@ def _require_form(contents: Any) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what fails within into a `RecordError` that names the checkpoint and the one before it."""
+    """Turn a failure into a `RecordError` that names this checkpoint and the one before it."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, EOFError) as cause:
@@ -159,19 +167,22 @@ def _before(path: Path) -> str:
 def require_same(
     path: Path, saved: SavedRun, *, config: Mapping[str, Any], keys: Sequence[str], text: str
 ) -> None:
-    """Raise `PlanError` where a checkpoint is of another run: other values of `keys` in the config, or another text.
+    """Raise `PlanError` where a checkpoint is of another run.
 
-    A checkpoint without a digest of its text is of any text.
+    Another run differs in the config, in one of `keys`, or in its text. A checkpoint without a
+    digest of its text is of any text.
     """
     for name in keys:
         if saved.config.get(name) != config[name]:
             raise PlanError(
-                f"the checkpoint {path} was made with {name}={saved.config.get(name)!r}, this run has {config[name]!r}",
+                f"the checkpoint {path} was made with {name}={saved.config.get(name)!r}, "
+                f"this run has {config[name]!r}",
                 hint="another --checkpoint folder, or the config that it was made with",
             )
     if saved.text and saved.text != text:
         raise PlanError(
-            f"the checkpoint {path} was trained on another text: its digest is {saved.text}, this one's {text}",
+            f"the checkpoint {path} was trained on another text: "
+            f"its digest is {saved.text}, this one's {text}",
             hint="restore the text, or choose another --checkpoint folder",
         )
 

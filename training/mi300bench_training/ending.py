@@ -19,7 +19,7 @@ class Ending(StrEnum):
         return OUTCOMES[self]
 
     def reason(self, *, step: int, steps: int, loss: float) -> str:
-        """Return the reason of the run's record after `step` of `steps` steps; empty for a finished run."""
+        """Return the reason in the run's record; empty for a finished run."""
         match self:
             case Ending.FINISHED:
                 return ""
@@ -49,7 +49,10 @@ def ending_after(*, step: int, steps: int, loss: float, is_interrupted: bool) ->
 
 
 def is_save_due(*, step: int, every: int, ending: Ending | None) -> bool:
-    """Return whether to save after `step`: at every `every` steps and at the end, but never a run that diverged."""
+    """Return whether to save after `step`: every `every` steps and at the end.
+
+    A run that diverged is not saved: --resume would only diverge again.
+    """
     if ending is Ending.DIVERGED:
         return False
     return ending is not None or step % every == 0

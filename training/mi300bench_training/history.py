@@ -30,7 +30,7 @@ class RunHistory:
             self.series.setdefault(name, []).append(value)
 
     def progress_line(self, *, tokens: int) -> str:
-        """Return the last step as a line for people; `tokens` is how many tokens a step trains on."""
+        """Return the last step as a line for people; a step trains on `tokens` tokens."""
         loss, seconds = self.losses[-1], self.seconds[-1]
         rate = tokens / seconds
         return f"step {self.steps:>5}  loss {loss:.4f}  {seconds:.3f} s  {rate:.0f} tokens/s"

@@ -7,7 +7,7 @@ from fractions import Fraction
 def warmup_cosine(
     step: int, *, peak: float, warmup_steps: int, steps: int, floor: Fraction
 ) -> float:
-    """Return the rate of `step` (from 0): linear warm-up to `peak`, then a cosine towards `floor` x `peak`.
+    """Return the rate of `step` (from 0): linear warm-up to `peak`, then a cosine to a floor.
 
     The last step of the warm-up has the peak. `floor` is a fraction, so that it and 1 - floor are
     both rounded once.

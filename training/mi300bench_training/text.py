@@ -1,7 +1,7 @@
-"""Text on disk, as every trainer reads it: files, CPython's own documentation, what is held out, the cache.
+"""Text as every trainer reads it: files, CPython's documentation, the held-out part, the cache.
 
-How a trainer cuts text into tokens and rows is its own affair. A trainer without ``data.path``
-trains on text that every CPython ships, so that a run needs no download.
+Without ``data.path`` a run trains on text that every CPython ships, so it needs no download. The
+trainers differ in how they cut text into tokens and rows: each has a ``data.py`` for it.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ def python_library() -> Iterator[TextDocument]:
 
 
 def files_of(path: Path, *, suffixes: Collection[str] = ()) -> list[Path]:
-    """Return `path`, or the files of a folder in order, with one of the `suffixes` if any are given."""
+    """Return a file, or the files of a folder in order, of the `suffixes` if any are given."""
     if not path.exists():
         raise PlanError(
             f"the text {path} does not exist", hint="data.path is a text file or a folder of them"
@@ -59,7 +59,7 @@ def files_of(path: Path, *, suffixes: Collection[str] = ()) -> list[Path]:
 
 
 def read_text(path: Path, *, errors: str = "strict") -> str:
-    """Return the text of a file; `errors` is what to do with bytes that are not UTF-8, as in `open`."""
+    """Return the text of a file; `errors` says how to treat bytes that are not UTF-8."""
     try:
         return path.read_text(encoding="utf-8", errors=errors)
     except (OSError, UnicodeDecodeError) as cause:
@@ -69,7 +69,7 @@ def read_text(path: Path, *, errors: str = "strict") -> str:
 
 
 def is_held_out(name: str) -> bool:
-    """Return whether the document of this name is held out: one in twenty, whatever other documents there are."""
+    """Return whether the document of this name is held out, as one in twenty is."""
     number = int(hashlib.blake2b(name.encode(), digest_size=4).hexdigest(), 16)
     return number % HELD_OUT_ONE_IN == 0
 
@@ -83,7 +83,7 @@ def digest_of(*parts: str | bytes) -> str:
 
 
 def cache_folder() -> Path:
-    """Return where tokenizers and tokens are kept: MI300BENCH_CACHE, or under the user's cache folder."""
+    """Return the folder of tokens: MI300BENCH_CACHE, or one in the user's cache folder."""
     base = (
         os.environ.get("MI300BENCH_CACHE")
         or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "mi300bench"

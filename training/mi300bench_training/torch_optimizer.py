@@ -1,4 +1,4 @@
-"""AdamW under torch, with the groups and the clipping that the configs of every trainer describe."""
+"""AdamW under torch, with the groups that every trainer uses."""
 
 from collections.abc import Iterable
 

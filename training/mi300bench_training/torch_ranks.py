@@ -33,7 +33,7 @@ def mean_over_ranks(values: torch.Tensor, context: RankContext) -> torch.Tensor:
 
 
 def require_same_start(step: int, context: RankContext, folder: object) -> None:
-    """Raise `PlanError` on every rank where the ranks found checkpoints of different steps in `folder`."""
+    """Raise `PlanError` on every rank where the ranks start from different steps."""
     if context.ranks == 1:
         return
     own = torch.full((1,), step, dtype=torch.int64, device=context.device.torch_name)
@@ -42,6 +42,6 @@ def require_same_start(step: int, context: RankContext, folder: object) -> None:
     starts = [int(each) for each in steps]
     if len(set(starts)) > 1:
         raise PlanError(
-            f"the ranks found checkpoints of different steps in {folder}: {starts}",
+            f"the ranks see checkpoints of different steps in {folder}: {starts}",
             hint="--checkpoint must be a folder that all nodes share",
         )

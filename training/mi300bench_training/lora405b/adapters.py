@@ -18,7 +18,7 @@ Tree = dict[str, Any]
 
 
 def draw(model: ModelConfig, lora: LoraConfig, key: jax.Array) -> Tree:
-    """Return adapters {layers: {target: {a, b}}, lm_head: {a, b}} in float32; layers are stacked."""
+    """Return adapters {layers: {target: {a, b}}, lm_head: {a, b}}, float32, layers stacked."""
     tree: Tree = {"layers": {}}
     for parameter in shapes.adapters(model, lora):
         *place, name, kind = parameter.name.split(".")
@@ -33,7 +33,7 @@ def draw(model: ModelConfig, lora: LoraConfig, key: jax.Array) -> Tree:
 
 
 def merge(weights: Tree, adapters: Tree, lora: LoraConfig) -> Tree:
-    """Return weights with their adapters added in, for export; the tree of weights is not changed."""
+    """Return weights with their adapters added, for export; `weights` is not changed."""
 
     def added(weight: jax.Array, pair: dict[str, jax.Array]) -> jax.Array:
         change = jnp.einsum("...ir,...ro->...io", pair["a"], pair["b"]) * lora.scale

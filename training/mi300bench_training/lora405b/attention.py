@@ -20,7 +20,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.ad_checkpoint import checkpoint_name
 
-KEPT = "kept"  # what the remat policy "dots" keeps for the backward pass: results of products, none of what follows from them
+# What the remat policy "dots" keeps for the backward pass: results of products and nothing else.
+KEPT = "kept"
 MASKED = -1e30
 FULL = jnp.float32
 
@@ -48,7 +49,10 @@ def _unrows(x_BGRC: Array, group: int) -> Array:
 def _places(
     documents: Array, start: int, end: int, group: int
 ) -> tuple[Array, Array, Array, Array]:
-    """Return each row's time [1, 1, R] and document [B, 1, R] and each key's; a row sees its own document's keys up to itself."""
+    """Return time [1, 1, R] and document [B, 1, R] of each row, and those of each key.
+
+    A row sees its own document's keys up to itself.
+    """
     times, numbers = (
         jnp.tile(jnp.arange(start, end), group),
         jnp.tile(documents[:, start:end], (1, group)),
@@ -94,7 +98,10 @@ def _forward(
 
 @partial(jax.custom_vjp, nondiff_argnums=(4,))
 def attention(query: Array, key: Array, value: Array, documents: Array, block: int) -> Array:
-    """Return attended values [B, T, G, g, C] of `query` (the same), `key` and `value` [B, T, G, C], within `documents` [B, T]."""
+    """Return attended values [B, T, G, g, C] within `documents` [B, T].
+
+    `query` has the shape of the answer, `key` and `value` are [B, T, G, C].
+    """
     return _forward(query, key, value, documents, block)[0]
 
 
@@ -147,8 +154,8 @@ def _attention_backward(
         key_gradient = key_gradient.at[:, :, :end].add(
             jnp.einsum("bgtr,bgrc->bgtc", inner, rows, preferred_element_type=FULL)
         )
-        found = jnp.einsum("bgct,bgtr->bgcr", keys_BGCT[..., :end], inner)
-        query_gradients.append(_unrows(found.swapaxes(2, 3), group))
+        turned = jnp.einsum("bgct,bgtr->bgcr", keys_BGCT[..., :end], inner)
+        query_gradients.append(_unrows(turned.swapaxes(2, 3), group))
     query_gradient = jnp.concatenate(query_gradients, axis=1)
     key_gradient, value_gradient = (
         x.transpose(0, 2, 1, 3).astype(kind) for x in (key_gradient, value_gradient)

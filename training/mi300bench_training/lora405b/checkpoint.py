@@ -1,4 +1,4 @@
-"""What a checkpoint of this trainer holds beside ``run.json``: the adapters as PEFT keeps them, and the optimizer.
+"""A checkpoint of this trainer: the adapters as PEFT keeps them, and the optimizer.
 
 ``adapter_config.json`` and ``adapter_model.safetensors`` are an adapter that PEFT opens;
 ``optimizer.safetensors`` has the optimizer's moments. Dropout depends on seed and step alone, so it
@@ -57,7 +57,7 @@ def save(folder: Path, config: TrainConfig, run: LoraRun, *, text: str) -> None:
 
 
 def save_from_first(folder: Path, config: TrainConfig, run: LoraRun, *, text: str) -> None:
-    """Gather the state and save it in process 0; where that fails, every process ends with a message of its own."""
+    """Gather the state and save it in process 0; where that fails, every process raises."""
     state = multihost.gathered(run.state)
     failure: Exception | None = None
     if jax.process_index() == 0:

@@ -1,4 +1,4 @@
-"""Text into rows: instructions or plain documents, tokens, rows packed with several documents, a cursor to save.
+"""Text into rows: instructions or plain documents, tokens, packed rows, a cursor to save.
 
 A row holds `seq_len` tokens of one or more documents. A token's target is the next token of its own
 document; the tokens of a prompt and the last token of a document have none. A document that does
@@ -85,7 +85,7 @@ class Tokenizer:
             )
 
     def _mark(self, built_in: int, names: tuple[str, ...], key: str) -> int | None:
-        """Return a mark: that of ``tokenizer_config.json`` beside the tokenizer, else a usual name that it knows."""
+        """Return a mark: that of ``tokenizer_config.json``, else a usual name that is a token."""
         if not self.inner:
             return built_in
         beside = Path(self.path).parent / "tokenizer_config.json"
@@ -156,14 +156,15 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
         pair = _pair(row) if isinstance(row, dict) else None
         if pair is None:
             raise RecordError(
-                f"{path}:{number} has neither prompt and completion, instruction and output, nor text",
+                f"{path}:{number} has neither prompt and completion, instruction and output, "
+                "nor text",
                 hint="rename its keys to one of these forms",
             )
         yield pair
 
 
 def documents(config: DataConfig, tokenizer: Tokenizer) -> list[Document]:
-    """Return the documents of a path (a file, or all files of a folder), or of CPython's documentation."""
+    """Return the documents of a file or a folder, or those of CPython's documentation."""
     if config.path:
         pairs = [pair for file in text.files_of(Path(config.path)) for pair in _read(file)]
     else:
@@ -173,7 +174,10 @@ def documents(config: DataConfig, tokenizer: Tokenizer) -> list[Document]:
 
 
 def pack(documents: list[Document], seq_len: int) -> dict[str, Rows]:
-    """Return rows of tokens, targets and document numbers (0, 1, ... within a row); the last, partial row is left out."""
+    """Return rows of tokens, targets and document numbers (0, 1, ... within a row).
+
+    The last row is left out where it is not full.
+    """
     tokens: list[int] = []
     targets: list[int] = []
     starts: list[int] = []
@@ -211,11 +215,15 @@ def _first_tokens(documents: list[Document], count: int) -> tuple[list[Document]
 
 
 def split(documents: list[Document], seq_len: int) -> tuple[list[Document], list[Document]]:
-    """Return documents to train on and held out, without a common text; `PlanError` if either has no whole row."""
+    """Return documents to train on and documents held out, which share no text.
+
+    `PlanError` where either has no full row.
+    """
     total = sum(len(document.tokens) for document in documents)
     if total < 2 * seq_len:
         raise PlanError(
-            f"the text has {total} tokens, under two rows of {seq_len}: one to train on, one held out",
+            f"the text has {total} tokens, under two rows of {seq_len}: "
+            "one to train on, one held out",
             hint="give more text, or a smaller --seq-len",
         )
     one_in = text.HELD_OUT_ONE_IN

@@ -53,7 +53,12 @@ class Instruction:
 
 @dataclass(slots=True)
 class Traffic:
-    """Bytes that a device receives by kind of collective and by size of group, how many run, and the FLOP of its products."""
+    """What one device receives and computes.
+
+    received      bytes by kind of collective; `among` by size of group
+    calls         how many collectives run, by kind
+    flop          of its products
+    """
 
     received: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     among: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
@@ -72,25 +77,25 @@ class Traffic:
 
 
 def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
-    """Return the computations of a module by name, and the name of its entry; `RecordError` where the text is none."""
-    found: dict[str, list[Instruction]] = {}
+    """Return the computations of a module by name, and the name of its entry."""
+    computations: dict[str, list[Instruction]] = {}
     current, entry = "", ""
     for line in text.splitlines():
         head = _HEAD.match(line)
         if head:
             current = head.group(2)
-            found[current] = []
+            computations[current] = []
             entry = current if head.group(1) else entry
         elif line.strip() == "}":
             current = ""
         elif current and (match := _INSTRUCTION.match(line)):
-            found[current].append(Instruction(*match.groups()))
+            computations[current].append(Instruction(*match.groups()))
     if not entry:
         raise RecordError(
             "the compiler's module has no entry computation",
             hint="another jaxlib than 0.10 may print it differently",
         )
-    return found, entry
+    return computations, entry
 
 
 def shape_bytes(shape: str) -> int:
@@ -110,7 +115,7 @@ def _dims(shape: str) -> list[int]:
 
 
 def groups_of(rest: str) -> str:
-    """Return the groups of a collective as HLO prints them, in any of its ways; empty where it names none, which is all devices."""
+    """Return the groups of a collective in any of HLO's forms; empty means all devices."""
     match = _GROUPS.search(rest)
     if match is None:
         if "replica_groups=" in rest:
@@ -166,14 +171,14 @@ def _product_flop(instruction: Instruction, shapes: Mapping[str, str]) -> float:
 
 
 def trip_count(rest: str, computations: Mapping[str, list[Instruction]]) -> int:
-    """Return how often a loop runs: as the compiler says, or the constant that its condition compares with."""
+    """Return how often a loop runs: the compiler's number, or the constant in its condition."""
     if match := re.search(r'"?known_trip_count"?:\{"?n"?:"?(\d+)', rest):
         return int(match.group(1))
     condition = re.search(r"condition=%?([\w.\-]+)", rest)
     constants = [
-        int(found.group(1))
+        int(match.group(1))
         for instruction in computations.get(condition.group(1) if condition else "", [])
-        if instruction.op == "constant" and (found := re.match(r"(\d+)\)", instruction.rest))
+        if instruction.op == "constant" and (match := re.match(r"(\d+)\)", instruction.rest))
     ]
     if len(constants) != 1:
         raise RecordError(
@@ -188,7 +193,7 @@ def _operands(instruction: Instruction) -> list[str]:
 
 
 def _merged(instructions: list[Instruction]) -> set[str]:
-    """Return the all-reduces that a sum takes into another one of the same groups, whose results nothing else needs."""
+    """Return the all-reduces that a sum merges with another one of the same groups."""
     uses: Counter[str] = Counter(
         name for instruction in instructions for name in _operands(instruction)
     )
@@ -216,11 +221,11 @@ def _all_reduce_of(name: str, instructions: list[Instruction], gone: set[str]) -
     by_name = {instruction.name: instruction for instruction in instructions}
     waiting = [name]
     while waiting:
-        found = by_name[waiting.pop()]
-        if found.op == "all-reduce" and found.name not in gone:
-            return found.name
-        if found.op == "add":
-            waiting += _operands(found)
+        operand = by_name[waiting.pop()]
+        if operand.op == "all-reduce" and operand.name not in gone:
+            return operand.name
+        if operand.op == "add":
+            waiting += _operands(operand)
     raise AssertionError(f"{name} is no sum of all-reduces")
 
 

@@ -1,6 +1,9 @@
-"""The LoRA trainer as a probe: what a step takes on a mesh of this process's devices. On real text, by the trainer's own code.
+"""The LoRA trainer as a probe: what a step takes on a mesh of this process's devices.
 
-params: preset, and any key of the trainer's config in dotted form (`mesh.fsdp`, `compute.remat`, `data.batch`)
+On real text, by the trainer's own code.
+
+params: preset, and any key of the trainer's config in dotted form (`mesh.fsdp`, `compute.remat`,
+`data.batch`)
 """
 
 import math
@@ -20,7 +23,10 @@ from mi300bench_training.lora405b.train import start_state
 
 @final
 class LoraStep(AbstractProbe):
-    """One whole step: forward, backward, update of the adapters. The next batch is placed outside of it."""
+    """One whole step: forward, backward, update of the adapters.
+
+    The next batch is placed outside of it.
+    """
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
         super().__init__(params, context)

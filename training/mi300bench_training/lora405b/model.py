@@ -1,4 +1,6 @@
-"""Llama 3.1: grouped-query attention with scaled rotary positions, SwiGLU, RMSNorm; adapters beside the frozen weights.
+"""Llama 3.1 with adapters beside its frozen weights.
+
+Grouped-query attention with scaled rotary positions, SwiGLU, RMSNorm.
 
 Layers are stacked along the first axis of every tensor and run under `lax.scan`: one layer is
 compiled, whatever their number. Norms, softmax and loss are float32. A low-rank product is taken as
@@ -57,8 +59,8 @@ def draw(config: TrainConfig, key: Array) -> Tree:
 
 
 def frequencies(model: ModelConfig) -> list[float]:
-    """Return the rotary frequencies, long wavelengths slowed by Llama 3's scaling (Hugging Face's `llama3` rope type)."""
-    found = []
+    """Return the rotary frequencies, scaled as Hugging Face's rope type `llama3` does."""
+    frequencies = []
     for index in range(0, model.head_dim, 2):
         frequency = model.rope_theta ** (-index / model.head_dim)
         turns = model.rope_original_length * frequency / (2 * math.pi)
@@ -72,8 +74,8 @@ def frequencies(model: ModelConfig) -> list[float]:
                 model.rope_high_frequency - model.rope_low_frequency
             )
             frequency = (1 - smooth) * frequency / model.rope_factor + smooth * frequency
-        found.append(frequency)
-    return found
+        frequencies.append(frequency)
+    return frequencies
 
 
 def rotate(x: Array, cos: Array, sin: Array) -> Array:
@@ -94,7 +96,7 @@ def norm(x: Array, weight: Array, eps: float) -> Array:
 
 
 def positions_of(documents_BT: Array) -> Array:
-    """Return each token's place in its own document, from document numbers that grow along a row."""
+    """Return each token's place in its document, from numbers that grow along a row."""
     length = documents_BT.shape[1]
     place = jnp.arange(length)[None, :]
     starts = jnp.concatenate(

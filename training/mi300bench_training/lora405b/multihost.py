@@ -50,7 +50,7 @@ def any_of(is_true: bool) -> bool:
 
 
 def require_all(failure: Exception | None, action: str) -> None:
-    """Raise this process's failure; where another process failed, raise `NodeError`, so that none waits for ever."""
+    """Raise this process's failure, or `NodeError` where another process failed."""
     is_failed = any_of(failure is not None)
     if failure is not None:
         raise failure

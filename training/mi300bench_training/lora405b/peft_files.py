@@ -1,4 +1,4 @@
-"""Adapters as PEFT keeps them: ``adapter_config.json`` and ``adapter_model.safetensors``, which PEFT itself opens.
+"""Adapters as PEFT keeps them: ``adapter_config.json`` and ``adapter_model.safetensors``.
 
 PEFT's matrices are turned: its A is [rank, in] and its B [out, rank], one pair a layer; ours are
 [in, rank] and [rank, out], layers stacked.
@@ -35,15 +35,15 @@ def names(model: ModelConfig, target: str, part: str) -> list[str]:
 
 def to_peft(adapters: Tree, model: ModelConfig, lora: LoraConfig) -> dict[str, NDArray[np.float32]]:
     """Return adapters by PEFT's names."""
-    found: dict[str, NDArray[np.float32]] = {}
+    tensors: dict[str, NDArray[np.float32]] = {}
     for target in lora.targets:
         pair = adapters["lm_head"] if target == "lm_head" else adapters["layers"][target]
         for part in PARTS:
             matrices = np.asarray(pair[part], np.float32)
             stacked = matrices[None] if target == "lm_head" else matrices
             for name, matrix in zip(names(model, target, part), stacked, strict=True):
-                found[name] = np.ascontiguousarray(matrix.T)
-    return found
+                tensors[name] = np.ascontiguousarray(matrix.T)
+    return tensors
 
 
 def save(
@@ -86,7 +86,7 @@ ONLY: dict[str, tuple[Any, ...]] = {
 
 
 def load_config(folder: Path) -> LoraConfig:
-    """Return the adapter settings of a PEFT folder; `RecordError` where they are none or of a kind that is not kept here."""
+    """Return the adapter settings of a PEFT folder; `RecordError` for an unsupported kind."""
     path = folder / CONFIG
     try:
         table = json.loads(path.read_text())
@@ -122,7 +122,7 @@ def load_config(folder: Path) -> LoraConfig:
 
 
 def require_same(folder: Path, lora: LoraConfig) -> None:
-    """Raise `PlanError` where the adapters of a folder are not what a config calls for: shapes alone do not show the scale."""
+    """Raise `PlanError` where a folder's adapters differ from the config, as shapes may not."""
     theirs = load_config(folder)
     for name in ("rank", "alpha", "rslora", "targets"):
         kept, wanted = getattr(theirs, name), getattr(lora, name)
@@ -134,13 +134,13 @@ def require_same(folder: Path, lora: LoraConfig) -> None:
 
 
 def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
-    """Return the adapters of a PEFT folder; `RecordError` names the tensor that is missing, extra or misshapen."""
+    """Return the adapters of a PEFT folder; `RecordError` names a tensor that does not fit."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     path = folder / TENSORS
     try:
-        found = load_file(str(path))
+        tensors = load_file(str(path))
     except (OSError, SafetensorError) as cause:
         raise RecordError(
             f"{path} cannot be read: {cause}",
@@ -150,12 +150,12 @@ def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
     for parameter in shapes.adapters(model, lora):
         *place, target, part = parameter.name.split(".")
         wanted = names(model, target, part)
-        missing = [name for name in wanted if name not in found]
+        missing = [name for name in wanted if name not in tensors]
         if missing:
             raise RecordError(
                 f"{path} lacks {missing[0]}", hint="an adapter of the same model and targets"
             )
-        matrices = [found.pop(name).T for name in wanted]
+        matrices = [tensors.pop(name).T for name in wanted]
         shape = parameter.shape[-2:]
         for name, matrix in zip(wanted, matrices, strict=True):
             if matrix.shape != shape:
@@ -167,9 +167,9 @@ def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
         holder.setdefault(target, {})[part] = (
             np.stack(matrices).astype(np.float32) if place else matrices[0].astype(np.float32)
         )
-    if found:
+    if tensors:
         raise RecordError(
-            f"{path} has {len(found)} tensors more, such as {min(found)}",
+            f"{path} has {len(tensors)} tensors more, such as {min(tensors)}",
             hint="name its targets in the config",
         )
     return tree

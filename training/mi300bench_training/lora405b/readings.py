@@ -1,4 +1,4 @@
-"""What is read of this process in every step: the bytes of its live arrays, and how busy its processor is."""
+"""Readings of this process in every step: bytes of live arrays, share of busy cores."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ import jax
 
 
 def live_bytes() -> float:
-    """Return the bytes of live arrays on the first local device, without the rest of the client's pool."""
+    """Return the bytes of live arrays on the first local device, not the client's whole pool."""
     device = jax.local_devices()[0]
     stats = device.memory_stats()
     if stats and "bytes_in_use" in stats:

@@ -47,7 +47,7 @@ def path_of(keys: Any) -> str:
 
 
 def rule(path: str) -> P:
-    """Return the spec of the tensor at `path`; what no pattern names (steps, scalars) lies whole on every device."""
+    """Return the spec of the tensor at `path`; one that no pattern matches is not split."""
     for pattern, spec in RULES:
         if re.search(rf"(^|\.){pattern}$", path):
             return spec
@@ -56,22 +56,27 @@ def rule(path: str) -> P:
 
 def make_mesh(config: MeshConfig, devices: list[Any] | None = None) -> Mesh:
     """Return the mesh; `NodeError` where this process sees another number of devices."""
-    found = jax.devices() if devices is None else devices
-    if len(found) != config.devices:
+    present = jax.devices() if devices is None else devices
+    if len(present) != config.devices:
         raise NodeError(
-            f"a mesh of {config.dp} x {config.fsdp} x {config.mp} needs {config.devices} devices, {len(found)} are here",
-            hint=f"a mesh of {len(found)}; on a CPU XLA_FLAGS=--xla_force_host_platform_device_count={config.devices}",
+            f"a mesh of {config.dp} x {config.fsdp} x {config.mp} needs {config.devices} devices, "
+            f"{len(present)} are here",
+            hint=f"a mesh of {len(present)}; on a CPU "
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={config.devices}",
         )
     return jax.make_mesh(
         (config.dp, config.fsdp, config.mp),
         AXES,
-        devices=found,
+        devices=present,
         axis_types=(jax.sharding.AxisType.Auto,) * 3,
     )
 
 
 def shardings(mesh: Mesh, tree: Any) -> Any:
-    """Return the sharding of every leaf of a tree of arrays or shapes; `PlanError` where a mesh axis does not divide a tensor."""
+    """Return the sharding of every leaf of a tree of arrays or shapes.
+
+    `PlanError` where a mesh axis does not divide a tensor.
+    """
 
     def one(keys: Any, leaf: Any) -> NamedSharding:
         path = path_of(keys)
@@ -80,9 +85,9 @@ def shardings(mesh: Mesh, tree: Any) -> Any:
             names = () if axes is None else axes if isinstance(axes, tuple) else (axes,)
             parts = math.prod(mesh.shape[name] for name in names)
             if size % parts:
-                said = " x ".join(f"{name}={mesh.shape[name]}" for name in names)
+                axes_text = " x ".join(f"{name}={mesh.shape[name]}" for name in names)
                 raise PlanError(
-                    f"{path} of shape {tuple(leaf.shape)} does not divide among {said}",
+                    f"{path} of shape {tuple(leaf.shape)} does not divide among {axes_text}",
                     hint="another --mesh",
                 )
         return NamedSharding(mesh, spec)
@@ -146,11 +151,14 @@ class Placing:
         )
 
     def weight(self, name: str, matrix: jax.Array) -> jax.Array:
-        """Return a frozen weight [in, out] of one layer as its product needs it: gathered over fsdp, still split over mp."""
+        """Return one layer's frozen weight [in, out] gathered over fsdp and split over mp."""
         return self._used(name if name == "lm_head" else f"layers.{name}", matrix)
 
     def adapter(self, name: str, part: str, matrix: jax.Array) -> jax.Array:
-        """Return one layer's A or B of a target, gathered over fsdp: left to itself the compiler gathers activations instead."""
+        """Return one layer's A or B of a target, gathered over fsdp.
+
+        Without this the compiler gathers activations instead.
+        """
         return self._used(
             f"lm_head.{part}" if name == "lm_head" else f"layers.{name}.{part}", matrix
         )

@@ -151,8 +151,8 @@ def step_function(
         def share(low: Tree) -> Array:
             return summed_loss(config, weights, low, part, key, placing) / tokens
 
-        found: tuple[Array, Tree] = jax.value_and_grad(share)(drawn)
-        return found
+        both: tuple[Array, Tree] = jax.value_and_grad(share)(drawn)
+        return both
 
     def step(weights: Tree, state: Tree, batch: Tree) -> tuple[Tree, Tree]:
         key = jax.random.fold_in(
@@ -160,7 +160,7 @@ def step_function(
         )
         parts, tokens = config.data.accumulate, counted(batch)
         if parts == 1:
-            value, found = gradients(weights, state["adapters"], batch, key, tokens)
+            value, gradient = gradients(weights, state["adapters"], batch, key, tokens)
         else:
             split = jax.tree.map(lambda x: x.reshape(parts, -1, *x.shape[1:]), batch)
 
@@ -174,20 +174,20 @@ def step_function(
                 return jax.tree.map(jnp.add, total, one), None
 
             zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, state["adapters"]))
-            (value, found), _ = jax.lax.scan(add, zero, (split, jnp.arange(parts)))
-        change, new = rule.update(found, state["optimizer"], state["adapters"])
-        told = {"loss": value, "gradient_norm": optax.global_norm(found)}
+            (value, gradient), _ = jax.lax.scan(add, zero, (split, jnp.arange(parts)))
+        change, new = rule.update(gradient, state["optimizer"], state["adapters"])
+        readings = {"loss": value, "gradient_norm": optax.global_norm(gradient)}
         return {
             "adapters": optax.apply_updates(state["adapters"], change),
             "optimizer": new,
             "step": state["step"] + 1,
-        }, told
+        }, readings
 
     return step
 
 
 def jitted(config: TrainConfig, mesh: Mesh) -> Any:
-    """Return the step compiled for a mesh on its first call, with explicit shardings; the state is donated."""
+    """Return the step, which its first call compiles for the mesh; the state is donated."""
     weights = model.empty(config)
     state = jax.eval_shape(lambda: new_state(config, jax.random.key(0)))
     batch_sharding = NamedSharding(mesh, sharding.BATCH)

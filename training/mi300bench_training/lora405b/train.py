@@ -113,7 +113,7 @@ def main(
 
 
 def preflight(config: TrainConfig, *, folder: Path | None) -> None:
-    """Raise what a run would raise about its text, its adapter, and the checkpoint to resume in `folder`."""
+    """Raise what a run would raise about its text, its adapter and the checkpoint in `folder`."""
     data.load(config.data, vocab=config.model.vocab)
     if config.adapter:
         peft_files.require_same(Path(config.adapter), config.lora)
@@ -134,7 +134,7 @@ def model_lines(config: TrainConfig) -> list[str]:
 
 
 def start_state(config: TrainConfig) -> Any:
-    """Return the state before the first step, on the host: drawn adapters, or those of a PEFT folder."""
+    """Return the state before the first step, on the host; adapters are drawn or from a folder."""
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
     state = jax.device_get(step.new_state(config, key))
     if config.adapter:
@@ -146,7 +146,10 @@ def start_state(config: TrainConfig) -> Any:
 def held_out_loss(
     config: TrainConfig, mesh: Mesh, frozen: Any, adapters: Any, packed: PackedText
 ) -> float:
-    """Return the mean loss on held-out rows: the same ones on any mesh, as rows that do not count fill a batch."""
+    """Return the mean loss on held-out rows, which do not depend on the mesh.
+
+    Rows without a target that counts fill the last batch.
+    """
     groups = config.mesh.dp * config.mesh.fsdp
     rows = {name: value[:HELD_OUT_ROWS] for name, value in packed.held_out.items()}
     tokens = int((rows["targets"] != data.IGNORED).sum())

@@ -1,4 +1,6 @@
-"""Frozen weights from Hugging Face safetensors: the host holds one device's part of one stacked tensor at a time, never the model.
+"""Frozen weights from Hugging Face safetensors, without the whole model on the host.
+
+The host holds one device's part of one stacked tensor at a time.
 
 `model.safetensors.index.json` says which file has which tensor; files are memory-mapped, and each
 device's part is cut out of them when JAX asks for it. Hugging Face's matrices are [out, in], ours
@@ -84,7 +86,10 @@ def file_names(config: TrainConfig, path: str) -> list[str]:
 
 
 def require_all(files: Files, config: TrainConfig, tree: Any) -> None:
-    """Raise `RecordError` for tensors that are missing, have another shape, or belong to nothing; a tied head is none of them."""
+    """Raise `RecordError` for tensors that are missing, surplus, or of another shape.
+
+    A tied head is not surplus.
+    """
     wanted: set[str] = set()
     for keys, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         path = sharding.path_of(keys)
@@ -93,10 +98,10 @@ def require_all(files: Files, config: TrainConfig, tree: Any) -> None:
         shape = leaf.shape[1:] if path.startswith("layers.") else leaf.shape
         expected = list(reversed(shape)) if path.split(".")[-1] in TURNED else list(shape)
         for name in names:
-            found = list(files.piece(name).get_shape())
-            if found != expected:
+            shape = list(files.piece(name).get_shape())
+            if shape != expected:
                 raise RecordError(
-                    f"{name} is {found}, the {config.preset} model needs {expected}",
+                    f"{name} is {shape}, the {config.preset} model needs {expected}",
                     hint="another --preset or checkpoint",
                 )
     extra = sorted(set(files.place) - wanted)
@@ -130,8 +135,8 @@ def _reader(
 
     def matrix(name: str, index: tuple[slice, ...]) -> Any:
         piece = files.piece(name)
-        found = piece[index[1], index[0]].T if is_turned else piece[index]
-        return np.asarray(jnp.asarray(found, kind))
+        part = piece[index[1], index[0]].T if is_turned else piece[index]
+        return np.asarray(jnp.asarray(part, kind))
 
     def read(index: tuple[slice, ...]) -> np.ndarray[Any, Any]:
         if not is_stacked:
@@ -148,7 +153,7 @@ def _reader(
 
 
 def load_or_draw(config: TrainConfig, mesh: Mesh) -> Any:
-    """Return the frozen weights on the mesh: those of ``config.weights``, or drawn ones without it."""
+    """Return the frozen weights on the mesh: those of ``config.weights``, or drawn ones."""
     if config.weights:
         return load(Path(config.weights), config, mesh)
     return random_weights(config, mesh)

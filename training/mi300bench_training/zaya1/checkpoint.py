@@ -1,4 +1,4 @@
-"""What a checkpoint of this trainer holds beside ``run.json``: ``state.pt`` with model, optimizer and balancer.
+"""A checkpoint of this trainer: ``state.pt`` with model, optimizer and balancer.
 
 Random state is not in it, because batches and weights depend on seed and step alone. Nor are DDP's
 buckets: they may differ between the runs.
@@ -62,7 +62,7 @@ def check(folder: Path) -> None:
 
 
 def load(folder: Path, stepper: Stepper, *, ranks: int, text: str) -> RunHistory:
-    """Put the newest checkpoint into `stepper` and return its history, which is empty where there is none."""
+    """Put the newest checkpoint into `stepper`; return its history, empty where there is none."""
     path = checkpoint.newest(folder)
     if path is not None:
         run, state = checkpoint.read(path), None

@@ -124,8 +124,8 @@ def load(config: TrainConfig) -> TokenStreams:
     needed = config.data.seq_len + 1
     if min(len(streams.train), len(streams.held_out)) < needed:
         raise PlanError(
-            f"the text has {len(streams.train)} tokens to train on and {len(streams.held_out)} held out; "
-            f"a sequence needs {needed}",
+            f"the text has {len(streams.train)} tokens to train on and "
+            f"{len(streams.held_out)} held out; a sequence needs {needed}",
             hint="give more text, or a smaller data.seq_len",
         )
     return streams
@@ -141,7 +141,7 @@ def batch(
     micro_batch: int,
     seq_len: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return inputs and targets [micro_batch, seq_len]: one of the `parts` of the global batch of `step`.
+    """Return inputs and targets [micro_batch, seq_len]: one part of the global batch of `step`.
 
     The starts of all sequences depend on seed and step only, so the global batch of 2 ranks x 4 is
     that of 1 x 8.

@@ -1,7 +1,7 @@
 """The experts of a block: SwiGLU feed-forward layers, one a token, computed in one of three ways.
 
 grouped   tokens sorted by expert, one product over all groups (the device's grouped kernel)
-padded    every expert gets as many rows as the fullest one, one batched product; empty rows are computed too
+padded    every expert gets as many rows as the fullest one: one batched product, empty rows too
 loop      one product an expert; the counts come to the host, so a GPU waits for them
 
 Which is fastest depends on the device, the tokens an expert gets and how unevenly; the numbers are
@@ -66,7 +66,7 @@ WAYS = {"grouped": grouped, "padded": padded, "loop": loop}
 
 
 class Experts(nn.Module):
-    """Experts stacked in one tensor: up is gate and up of all, so that an idle expert still has a gradient."""
+    """Experts stacked in one tensor (`up` is gate and up), so that an idle one has a gradient."""
 
     def __init__(self, model: ModelConfig, *, how: str) -> None:
         super().__init__()

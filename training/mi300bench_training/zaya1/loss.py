@@ -55,7 +55,7 @@ class ChunkedLoss(torch.autograd.Function):
 def mean_loss(
     hidden_ND: torch.Tensor, head_VD: torch.Tensor, targets_N: torch.Tensor, *, chunk: int
 ) -> torch.Tensor:
-    """Return the mean cross entropy per token, in float32; `chunk` tokens at a time, 0 for all at once."""
+    """Return the mean cross entropy in float32; `chunk` tokens at a time, 0 for all at once."""
     if chunk and chunk < len(targets_N):
         loss: torch.Tensor = ChunkedLoss.apply(hidden_ND, head_VD, targets_N, chunk)
         return loss

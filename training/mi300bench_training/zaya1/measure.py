@@ -1,8 +1,10 @@
-"""ZAYA1 as probes: when each gradient is ready, what a whole step takes, what memory it needs. On real text, by the
-trainer's own code.
+"""ZAYA1 as probes: when each gradient is ready, what a whole step takes, what memory it needs.
 
-params: preset, and any key of the trainer's config in dotted form (`data.micro_batch`, `compute.experts`, `model.hidden`);
-`ddp.bucket_cap_mb` as text (``default``, MiB, or caps joined by commas)
+On real text, by the trainer's own code.
+
+params: preset, and any key of the trainer's config in dotted form (`data.micro_batch`,
+`compute.experts`, `model.hidden`); `ddp.bucket_cap_mb` as text (``default``, MiB, or caps joined by
+commas)
 """
 
 import gc
@@ -90,7 +92,7 @@ class AbstractTraining(AbstractProbe):
         return "" if bool(torch.isfinite(self.loss)) else f"the loss is {float(self.loss)}"
 
     def phases(self, samples: int) -> dict[str, tuple[float, ...]]:
-        """Return the seconds of each phase of the last `samples` steps on this rank, summed over micro-batches."""
+        """Return the seconds of each phase on this rank, a step each, summed over micro-batches."""
         between = self.context.device.between
         rows = []
         for marks in self._phases[-samples:]:
@@ -99,7 +101,7 @@ class AbstractTraining(AbstractProbe):
         return {name: tuple(row[i] for row in rows) for i, name in enumerate(PHASES)}
 
     def expert_load(self) -> tuple[float, ...]:
-        """Return the fullest expert's tokens over an even share in each block, at the last forward pass."""
+        """Return the fullest expert's tokens over an even share, by block, in the last pass."""
         experts = self.config.model.experts
         counts = [
             torch.bincount(block.router.chosen_N, minlength=experts)[:experts]
@@ -140,12 +142,13 @@ class ZayaStep(AbstractTraining):
 
 @final
 class Backward(AbstractTraining):
-    """The step without communication, and the moment each gradient is ready, from the start of backward."""
+    """The step without communication, and when each gradient is ready after backward's start."""
 
     def build(self) -> None:
         super().build()
         if self.context.ranks > 1:
-            # DDP with all that it does beside communicating: copying gradients into buckets costs compute time too.
+            # DDP with all that it does beside communicating: copying gradients into buckets costs
+            # compute time too.
             wrapped = step.wrap(self.stepper.model, self.config.ddp)
             wrapped.register_comm_hook(None, keep_local)
             self.stepper.trained = wrapped
@@ -186,7 +189,10 @@ class Backward(AbstractTraining):
 
 @final
 class Memory(AbstractTraining):
-    """The most bytes that model, optimizer and steps hold at once on a rank, from nothing on. The call is a step."""
+    """The most bytes that model, optimizer and steps hold at once on a rank, from nothing on.
+
+    The call is a step.
+    """
 
     communicates = True
 
@@ -197,13 +203,14 @@ class Memory(AbstractTraining):
                 self.call()
 
         self.held = self.context.device.held_memory(run)
-        # What the first run leaves must be gone before the allocator is watched: freed later, it would count against the second.
+        # What the first run leaves must be gone before the allocator is watched: freed later, it
+        # would count against the second.
         del self.stepper, self.loss
         gc.collect()
         self.peak_bytes = self.context.device.peak_memory(run)
 
     def series(self, samples: int) -> Series:
-        """Return bytes: what tensors hold at their peak, what the process held before, and its own peak; of the worst rank."""
+        """Return bytes of the worst rank: its tensors' peak, the process before, and its peak."""
         return {
             "peak_bytes": self.largest_of_ranks((self.peak_bytes,)),
             "held_before_bytes": self.largest_of_ranks((self.held[0],)),

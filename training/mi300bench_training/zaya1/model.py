@@ -79,11 +79,11 @@ def unit_length(x_BTHC: torch.Tensor) -> torch.Tensor:
 
 
 class Attention(nn.Module):
-    """Compressed convolutional attention: queries and keys of few heads, mixed along time by two short convolutions.
+    """Compressed convolutional attention: two short convolutions mix queries and keys along time.
 
     A token's query and key see the tokens t-2 to t; half of the values come from the token before.
-    Learned `temperature` scales the keys, one number a key-value head, 1 at the start: with 0, as one
-    released initialisation has it, attention is uniform and queries get no gradient.
+    Learned `temperature` scales the keys, one number a key-value head, 1 at the start: with 0, as
+    one released initialisation has it, attention is uniform and queries get no gradient.
     """
 
     def __init__(self, model: ModelConfig) -> None:
@@ -164,7 +164,7 @@ class Router(nn.Module):
     def forward(
         self, x_NxD: torch.Tensor, state_NxR: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the chosen expert and its probability, per token, and the state for the next router. In float32."""
+        """Return each token's expert, its probability, and the next router's state, in float32."""
         with torch.autocast(x_NxD.device.type, enabled=False):
             state = self.down(x_NxD.float())
             if self.state_scale is not None and state_NxR is not None:
@@ -231,7 +231,7 @@ class Zaya(nn.Module):
     def forward(
         self, tokens_BT: torch.Tensor, targets_BT: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Return logits [B, T, V], or where targets are given their mean cross entropy, in float32."""
+        """Return logits [B, T, V], or with targets their mean cross entropy, in float32."""
         with torch.autocast(
             tokens_BT.device.type, dtype=torch.bfloat16, enabled=self.kind is torch.bfloat16
         ):
@@ -257,7 +257,10 @@ class Zaya(nn.Module):
 
 
 def initialise(model: Zaya, seed: int) -> None:
-    """Draw the weights: normal(0, 0.02), output projections less with depth; scales 1, biases 0, skipping held back."""
+    """Draw the weights: normal(0, 0.02), output projections smaller with depth.
+
+    Scales are 1 and biases 0, but for the one that holds skipping back.
+    """
     generator = torch.Generator(device="cpu").manual_seed(seed)
     depth = (2 * model.model.blocks) ** -0.5
     with torch.no_grad():

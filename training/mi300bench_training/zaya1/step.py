@@ -1,4 +1,4 @@
-"""One training step: loss, gradients (which DDP reduces over the ranks), AdamW, balancing of the experts."""
+"""One training step: loss, gradients (DDP reduces them over the ranks), AdamW, balancing."""
 
 import contextlib
 import inspect
@@ -44,7 +44,7 @@ def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
 
 
 class Balancer:
-    """Moves the routers' biases towards an even load: AdamW on each expert's distance from a share of 1/E.
+    """Moves the routers' biases towards an even load, by AdamW on each share's distance from 1/E.
 
     Counts are summed over micro-batches and ranks, so that all ranks keep the same biases. The bias
     of the skip expert does not change.
@@ -65,7 +65,7 @@ class Balancer:
         )
 
     def shares(self) -> torch.Tensor:
-        """Return the share of tokens per expert since the last step, [blocks, E + 1], over all ranks."""
+        """Return each expert's share of all ranks' tokens since the last step, [blocks, E + 1]."""
         counts, self.counts = self.counts, torch.zeros_like(self.counts)
         if self.over_ranks:
             dist.all_reduce(counts)
@@ -115,7 +115,7 @@ class Stepper:
         return silence
 
     def gradients(self, micro_batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-        """Return the mean loss of a step's micro-batches, with their gradients added up and reduced."""
+        """Return the mean loss of a step's micro-batches; gradients are summed and reduced."""
         total = torch.zeros(())
         for micro, (inputs_BT, targets_BT) in enumerate(micro_batches):
             with self.quiet(micro):

@@ -95,7 +95,7 @@ def main(
 
 
 def preflight(config: TrainConfig, *, folder: Path | None) -> None:
-    """Raise what a run would raise about its text, and about the checkpoint to resume in `folder`."""
+    """Raise what a run would raise about its text and the checkpoint in `folder`."""
     data.load(config)
     if folder is not None:
         checkpoint.check(folder)
@@ -106,7 +106,8 @@ def model_lines(config: TrainConfig) -> list[str]:
     described = shapes.describe(config)
     rows = sorted(described.parameters, key=lambda p: -p.elements)[:LARGEST_SHOWN]
     return [
-        f"zaya1 {config.preset}: {described.total_elements:,} parameters, {described.active_elements:,} active",
+        f"zaya1 {config.preset}: {described.total_elements:,} parameters, "
+        f"{described.active_elements:,} active",
         "largest gradients, which DDP never splits:",
         *(
             f"  {format_bytes(4 * p.elements):>10}  {'x'.join(map(str, p.shape)):>16}  {p.name}"
@@ -127,7 +128,7 @@ def one_step(
     number: int,
     stop: threading.Event,
 ) -> tuple[float, bool]:
-    """Run step `number`; return its loss, averaged over the ranks, and whether any rank is to stop."""
+    """Run step `number`; return its mean loss over the ranks, and whether any rank is to stop."""
     batches = data.micro_batches(
         streams,
         stepper.config,
@@ -144,7 +145,7 @@ def one_step(
 
 
 def held_out_loss(stepper: Stepper, streams: TokenStreams, context: RankContext) -> float:
-    """Return the mean loss on held-out sequences: the same ones whatever the ranks and the micro-batch."""
+    """Return the mean loss on held-out sequences, which do not depend on ranks or micro-batch."""
     config, where = stepper.config, context.device.torch_name
     total = torch.zeros((), device=where)
     with torch.no_grad():
