@@ -204,7 +204,7 @@ def asking(plan: Plan, settings: Settings) -> Iterator[Asking]:
         kept = _Kept(writer, settings, len(plan.points), [])
         with (
             _session(settings, plan, writer, kept) as session,
-            session.asking(doubts=(FewPasses(passes=1),)) as ask,
+            session.measuring(doubts=(FewPasses(passes=1),)) as ask,
         ):
 
             def done() -> Measured:

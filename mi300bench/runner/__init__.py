@@ -1,11 +1,11 @@
-"""Running points: what is asked, in worker processes that may die, on a budget, resumable.
+"""Measuring the points of a plan in worker processes, within a budget. A crash costs one point.
 
-expand.py    axes and sweep files -> points
-timing.py    warm-up, calibration, samples: the only place that times
-stopping.py  when a point has enough samples
-group.py     the ranks' agreement outside the timed window
-rank.py      one rank measures one point
-worker.py    the process of one rank, fed over a local socket
-launch.py    starting the ranks and talking with them; a lost rank is named
-session.py   passes, order, budget, resume, one record a point
+session.py            measures a plan: passes, order, budget, resume, a record per point and pass
+launch.py             starts the ranks of a world and exchanges messages with them
+worker.py             the process of one rank, which receives points over a local socket
+external_launcher.py  measures in the ranks that torchrun or srun started
+rank.py               measures a point on one rank and makes its record
+group.py              what the ranks of a point exchange, outside the timed window
+timing.py             warm-up, calibration and samples of a probe
+stopping.py           when a point has enough samples
 """

@@ -1,11 +1,11 @@
-"""Measuring inside a group that an outside launcher has made (torchrun or srun over several nodes).
+"""Measuring in ranks that an external launcher started, such as torchrun or srun on several nodes.
 
-Every rank runs the same command. Rank 0 is the session and takes part itself; the others follow it.
+Every rank runs the same command. Rank 0 is the session and also measures; the others follow it.
 """
 
 import os
 import time
-from typing import Any, final
+from typing import final
 
 from mi300bench.device.open import open_torch_device
 from mi300bench.errors import NodeError
@@ -21,80 +21,80 @@ from mi300bench.runner.worker import (
 from mi300bench.schema.plan import Point
 from mi300bench.schema.record import Measurement
 
-# What rank 0 gets to record a failure of another rank.
-FAREWELL_S = 5.0
+# A failed rank waits this long before it exits, so that rank 0 can record the failure.
+FAILURE_DELAY_S = 5.0
 
 
 def is_joined() -> bool:
-    """Return whether an outside launcher has set up ranks for this process."""
+    """Return whether an external launcher started this process as one of its ranks."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def launched_ranks() -> int:
-    """Return how many ranks the launcher made."""
+    """Return the number of ranks that the launcher started."""
     return int(os.environ["WORLD_SIZE"])
 
 
 @final
 class JoinedWorker:
-    """This process as rank 0 of the launcher's group. A failure ends the group: its state is unknown then."""
+    """This process as a rank of the launcher's group. A failure makes the whole group unusable."""
 
     def __init__(self, *, device: str, threads: int, limit_s: float) -> None:
-        opened = open_torch_device(device, threads=threads)
-        self._rank = Rank(
-            opened, join_world(opened, ranks=launched_ranks(), limit_s=limit_s), launcher="outside"
-        )
-        self._broken = ""
+        torch_device = open_torch_device(device, threads=threads)
+        group = join_world(torch_device, ranks=launched_ranks(), limit_s=limit_s)
+        self._rank = Rank(torch_device, group, launcher="outside")
+        self._failure = ""
 
     @property
     def number(self) -> int:
-        """Return this process's rank."""
+        """Return the rank of this process."""
         return self._rank.group.rank
 
     def measure(self, point: Point, *, within_s: float | None = None) -> Measurement:
-        """Return the record of `point`, measured by all ranks. The group's own limit holds, not `within_s`."""
+        """Return the record of `point`, measured by all ranks within the group's time limit."""
         del within_s
-        if self._broken:
-            raise WorkerLost(f"the group ended earlier: {self._broken}")
+        if self._failure:
+            raise WorkerLost(f"the ranks failed at an earlier point: {self._failure}")
         if point.world.ranks != self._rank.group.ranks:
             raise PointFailed(
-                f"{point.world.ranks} ranks asked for, the launcher made {self._rank.group.ranks}"
+                f"the point needs {point.world.ranks} ranks, "
+                f"but the launcher started {self._rank.group.ranks}"
             )
         try:
             self._rank.group.agree({"point": point_to_message(point)})
             return self._rank.measure(point)
         except Exception as cause:  # whatever a probe raises becomes a failed record
-            self._broken = describe_failure(cause)
-            raise WorkerLost(self._broken) from cause
+            self._failure = describe_failure(cause)
+            raise WorkerLost(self._failure) from cause
 
     def describe(self) -> Message:
-        """Return what the framework says of this rank's device."""
+        """Return what the framework reports about the device of this rank."""
         return node_facts(self._rank.device)
 
     def close(self) -> None:
-        """Keep the group: it lives as long as the command."""
+        """Do nothing: the group exists as long as the command."""
 
     def follow(self) -> None:
-        """As a rank other than 0: measure what rank 0 says until it says stop."""
+        """Measure the points that rank 0 sends until it sends stop. For ranks other than 0."""
         while "stop" not in (message := self._rank.group.agree(None)):
             try:
                 self._rank.measure(point_from_message(message["point"]))
             except Exception:
-                # The launcher ends rank 0 as soon as this process is gone; rank 0 first writes down what happened.
-                time.sleep(FAREWELL_S)
+                # When this process exits, the launcher ends rank 0, which must record the failure.
+                time.sleep(FAILURE_DELAY_S)
                 raise
 
     def dismiss(self) -> None:
-        """As rank 0: let the others end."""
-        if not self._broken:
+        """Tell the other ranks to end. For rank 0."""
+        if not self._failure:
             self._rank.group.agree({"stop": True})
 
 
 def require_joined(ranks: tuple[int, ...]) -> None:
-    """Raise `NodeError` where other rank counts were asked for than the launcher made."""
-    made: Any = launched_ranks()
-    if set(ranks) - {made}:
+    """Raise `NodeError` if `ranks` has other numbers than that of the launcher's ranks."""
+    launched = launched_ranks()
+    if set(ranks) - {launched}:
         raise NodeError(
-            f"--ranks {','.join(map(str, ranks))} was asked for, the launcher made {made} ranks",
-            hint=f"leave --ranks out, or start torchrun with as many; here: --ranks {made}",
+            f"--ranks {','.join(map(str, ranks))}: the launcher started {launched} ranks",
+            hint=f"omit --ranks, use --ranks {launched}, or start the launcher with other ranks",
         )

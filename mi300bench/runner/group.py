@@ -1,28 +1,28 @@
-"""The ranks of a point and how they agree, always outside the timed window."""
+"""The group of ranks that measure a point. They exchange values outside the timed window only."""
 
 import datetime
 from typing import Any, Protocol, final
 
 
 class Group(Protocol):
-    """What timing needs from the ranks."""
+    """What `timing` needs of a group."""
 
     rank: int
     ranks: int
 
     def agree(self, value: Any) -> Any:
-        """Return rank 0's value on every rank."""
+        """Return the value of rank 0 on every rank."""
 
     def align(self) -> None:
-        """Return when all ranks have come here."""
+        """Wait until all ranks have called this."""
 
     def gather(self, value: Any) -> list[Any]:
-        """Return all ranks' values, on every rank."""
+        """Return the values of all ranks on every rank."""
 
 
 @final
 class Solo:
-    """A world of one rank."""
+    """A group of one rank."""
 
     rank = 0
     ranks = 1
@@ -31,7 +31,7 @@ class Solo:
         return value
 
     def align(self) -> None:
-        """Return at once."""
+        """Do nothing."""
 
     def gather(self, value: Any) -> list[Any]:
         return [value]
@@ -39,31 +39,31 @@ class Solo:
 
 @final
 class TorchGroup:
-    """The ranks of torch.distributed. Talk runs over gloo, so that it never touches the GPU's streams."""
+    """The ranks of torch.distributed. They exchange values over gloo, which uses no GPU stream."""
 
     def __init__(self, *, backend: str, limit_s: float) -> None:
         import torch.distributed as dist
 
         limit = datetime.timedelta(seconds=limit_s)
         dist.init_process_group(backend, timeout=limit)
-        self._talk = dist.new_group(backend="gloo", timeout=limit) if backend != "gloo" else None
+        self._gloo = dist.new_group(backend="gloo", timeout=limit) if backend != "gloo" else None
         self._dist = dist
         self.rank = dist.get_rank()
         self.ranks = dist.get_world_size()
 
     def agree(self, value: Any) -> Any:
-        box = [value]
-        self._dist.broadcast_object_list(box, src=0, group=self._talk)
-        return box[0]
+        values = [value]
+        self._dist.broadcast_object_list(values, src=0, group=self._gloo)
+        return values[0]
 
     def align(self) -> None:
-        self._dist.barrier(group=self._talk)
+        self._dist.barrier(group=self._gloo)
 
     def gather(self, value: Any) -> list[Any]:
         values: list[Any] = [None] * self.ranks
-        self._dist.all_gather_object(values, value, group=self._talk)
+        self._dist.all_gather_object(values, value, group=self._gloo)
         return values
 
     def close(self) -> None:
-        """Leave the group."""
+        """Destroy the process group."""
         self._dist.destroy_process_group()

@@ -1,7 +1,7 @@
-"""Starting the ranks of a world and talking with them.
+"""Starting the ranks of a world and exchanging messages with them.
 
-One rank is a plain child process; several start under torch's elastic launcher, or under the command
-given as `launcher` (``srun -n 16``, a torchrun on every node), which gets the worker's command appended.
+One rank is a child process. Several ranks start under torchrun, or under the command given as
+`launcher` (``srun -n 16``, or a torchrun on every node); the worker's command is appended to it.
 """
 
 import contextlib
@@ -31,15 +31,15 @@ CLOSE_LIMIT_S = 10.0
 
 
 class WorkerLost(Exception):
-    """A rank is gone or does not answer; the text names it."""
+    """A rank ended or does not answer. The text names the rank."""
 
 
 class PointFailed(Exception):
-    """The probe raised; the worker is as good as before."""
+    """The probe raised an exception; the worker can measure other points."""
 
 
 class Worker(Protocol):
-    """Measures points, one at a time."""
+    """Measures one point at a time."""
 
     def measure(self, point: Point, *, within_s: float | None = None) -> Measurement: ...
 
@@ -72,7 +72,7 @@ def _command(world: World, launcher: str, socket_path: Path, limit_s: float) -> 
         "--standalone",
         "--monitor-interval=0.1",
     ]
-    # Its own folder for logs, which else stays behind in the temporary folder when the launcher is ended.
+    # Without a log folder of ours, torchrun leaves one in the temporary folder when it is killed.
     logs = f"--log-dir={socket_path.parent / 'elastic'}"
     return [
         *torchrun,
@@ -85,12 +85,12 @@ def _command(world: World, launcher: str, socket_path: Path, limit_s: float) -> 
 
 
 def processes(world: World) -> int:
-    """Return how many processes a world has: one a rank under torch, one for all devices under JAX."""
+    """Return the number of processes of a world: one per rank under torch, only one under JAX."""
     return 1 if world.framework == "jax" else world.ranks
 
 
-def _devices(world: World) -> dict[str, str]:
-    """Return what gives JAX as many devices as the world has ranks: on a CPU virtual ones."""
+def _virtual_devices(world: World) -> dict[str, str]:
+    """Return the variables that give JAX on a CPU as many virtual devices as there are ranks."""
     if world.framework != "jax" or world.device != "cpu":
         return {}
     flags = (
@@ -99,8 +99,8 @@ def _devices(world: World) -> dict[str, str]:
     return {"XLA_FLAGS": flags.strip(), "JAX_PLATFORMS": "cpu"}
 
 
-class _Rank:
-    """The session's end of the line to one rank."""
+class _RankConnection:
+    """The session's connection to one rank."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -110,7 +110,7 @@ class _Rank:
         self._buffer = b""
 
     def messages(self) -> list[Message] | None:
-        """Return what has come in, or None where the rank has ended."""
+        """Return the messages that have arrived; None if the rank has ended."""
         try:
             data = self.connection.recv(1 << 20)
         except OSError:
@@ -122,7 +122,7 @@ class _Rank:
 
 
 class ProcessWorker:
-    """The ranks of one world in processes of their own."""
+    """The ranks of one world, each in its own process."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class ProcessWorker:
         self._listener.listen(world.ranks)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._ranks: list[_Rank] = []
+        self._ranks: list[_RankConnection] = []
         threads = {"OMP_NUM_THREADS": str(world.threads)} if world.threads else {}
         self._is_busy = False
         with self._log.open("wb") as log:
@@ -155,16 +155,16 @@ class ProcessWorker:
                     env={
                         **os.environ,
                         **threads,
-                        **_meeting_place(launcher),
-                        **_devices(world),
+                        **_rendezvous(launcher),
+                        **_virtual_devices(world),
                         **environment,
                     },
                     start_new_session=True,
                 )
             except (OSError, ValueError) as cause:
-                self._close_lines()
+                self._close_connections()
                 raise PlanError(
-                    f"the ranks cannot be started: {cause}", hint="look at --launch"
+                    f"cannot start the ranks: {cause}", hint="check the command given as --launch"
                 ) from cause
         try:
             self._wait_for("ready", START_LIMIT_S, "starting")
@@ -173,87 +173,89 @@ class ProcessWorker:
             raise
 
     def measure(self, point: Point, *, within_s: float | None = None) -> Measurement:
-        """Return the record of `point`; `PointFailed` or `WorkerLost` otherwise. `within_s` shortens the limit."""
+        """Return the record of `point`; raise `PointFailed` or `WorkerLost` if there is none.
+
+        `within_s` can only shorten the time limit of the worker.
+        """
         self._is_busy = True
-        self._say({"point": point_to_message(point)})
+        self._send({"point": point_to_message(point)})
         limit_s = self._limit_s if within_s is None else min(self._limit_s, within_s)
         answer = self._wait_for("record", limit_s, f"measuring {point.probe}")
         self._is_busy = False
         return decode(answer)
 
     def describe(self) -> Message:
-        """Return what the framework says of the device."""
-        self._say({"describe": True})
-        described: Message = self._wait_for("described", self._limit_s, "describing the device")
-        return described
+        """Return what the framework reports about the device."""
+        self._send({"describe": True})
+        description: Message = self._wait_for("described", self._limit_s, "describing the device")
+        return description
 
     def close(self) -> None:
-        """End the ranks: ask, then terminate, then kill."""
+        """End the ranks: send stop, then SIGTERM, then SIGKILL."""
         if self._process.poll() is None:
             with contextlib.suppress(WorkerLost, StopIteration):
-                self._say({"stop": True})
-        self._end(is_polite=not self._is_busy)
-        self._close_lines()
+                self._send({"stop": True})
+        self._end(wait_for_exit=not self._is_busy)
+        self._close_connections()
 
-    def _close_lines(self) -> None:
+    def _close_connections(self) -> None:
         for rank in self._ranks:
             rank.connection.close()
         self._selector.close()
         self._listener.close()
         self._folder.cleanup()
 
-    def _end(self, *, is_polite: bool) -> None:
-        """End launcher and ranks. A busy rank does not hear a polite word, so it is not waited for."""
-        for sign in (
-            (None, signal.SIGTERM, signal.SIGKILL)
-            if is_polite
-            else (signal.SIGTERM, signal.SIGKILL)
-        ):
-            if sign is not None:
+    def _end(self, *, wait_for_exit: bool) -> None:
+        """End launcher and ranks. A busy rank does not read the stop message, so do not wait."""
+        signals = (signal.SIGTERM, signal.SIGKILL)
+        for number in (None, *signals) if wait_for_exit else signals:
+            if number is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, sign)
+                    os.killpg(self._process.pid, number)
             try:
-                self._process.wait(CLOSE_LIMIT_S if sign is None else 5.0)
+                self._process.wait(CLOSE_LIMIT_S if number is None else 5.0)
                 break
             except subprocess.TimeoutExpired:
                 continue
-        for rank in self._ranks:  # the launcher's children have sessions of their own
+        for rank in self._ranks:  # killpg does not reach them: torchrun gives each its own session
             if (
                 rank.pid
                 and rank.host == socket.gethostname()
-                and _is_ours(rank.pid, self._folder.name)
+                and _is_our_rank(rank.pid, self._folder.name)
             ):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(rank.pid, signal.SIGKILL)
 
-    def _say(self, message: Message) -> None:
-        first = next(rank for rank in self._ranks if rank.number == 0)
+    def _send(self, message: Message) -> None:
+        rank_0 = next(rank for rank in self._ranks if rank.number == 0)
         try:
-            first.connection.sendall(json.dumps(message).encode() + b"\n")
+            rank_0.connection.sendall(json.dumps(message).encode() + b"\n")
         except OSError as cause:
-            raise WorkerLost(f"rank 0 does not listen any more: {cause.strerror}") from cause
+            raise WorkerLost(f"rank 0 closed its connection: {cause.strerror}") from cause
 
-    def _wait_for(self, wanted: str, limit_s: float, doing: str) -> Any:
+    def _wait_for(self, answer_key: str, limit_s: float, doing: str) -> Any:
+        """Return the value of `answer_key` in a message of rank 0; `doing` is for the error."""
         deadline = time.monotonic() + limit_s
         while time.monotonic() < deadline:
             for key, _ in self._selector.select(timeout=0.2):
                 if key.fileobj is self._listener:
                     self._accept()
                     continue
-                answer = self._heard(key.data, wanted, doing)
+                answer = self._receive(key.data, answer_key, doing)
                 if answer is not None:
                     return answer
             if self._process.poll() is not None and not self._selector.select(timeout=0):
                 raise WorkerLost(f"the ranks ended while {doing} ({self._exit_text()})")
-        raise WorkerLost(f"no answer within {limit_s:.0f} s while {doing}; the ranks were ended")
+        raise WorkerLost(f"no answer within {limit_s:.0f} s while {doing}; the ranks were stopped")
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        rank = _Rank(connection)
+        rank = _RankConnection(connection)
         self._ranks.append(rank)
         self._selector.register(connection, selectors.EVENT_READ, rank)
 
-    def _heard(self, rank: _Rank, wanted: str, doing: str) -> Any:
+    def _receive(self, rank: _RankConnection, answer_key: str, doing: str) -> Any:
+        """Handle the messages of one rank; return the answer if it is among them."""
         messages = rank.messages()
         if messages is None:
             self._selector.unregister(rank.connection)
@@ -263,26 +265,24 @@ class ProcessWorker:
             if "hello" in message:
                 rank.number, rank.pid, rank.host = message["hello"], message["pid"], message["host"]
             elif "failed" in message:
-                self._failed(message)
-            elif wanted in message and rank.number == 0:
-                return message[wanted]
+                self._raise_failure(message)
+            elif answer_key in message and rank.number == 0:
+                return message[answer_key]
         return None
 
-    def _failed(self, message: Message) -> None:
-        said = (
-            message["failed"]
-            if self._world.ranks == 1
-            else f"rank {message['rank']}: {message['failed']}"
-        )
+    def _raise_failure(self, message: Message) -> None:
+        reason = message["failed"]
+        if self._world.ranks > 1:
+            reason = f"rank {message['rank']}: {reason}"
         if message.get("node"):
-            raise NodeError(said, hint="mi300bench node shows what is here")
+            raise NodeError(reason, hint="run mi300bench node to see the devices of this machine")
         if message["usable"]:
             self._is_busy = False
-            raise PointFailed(said)
-        raise WorkerLost(said)
+            raise PointFailed(reason)
+        raise WorkerLost(reason)
 
     def _exit_text(self, pid: int = 0) -> str:
-        """Return how the rank `pid`, or else the launcher, ended, as far as exit status and log tell."""
+        """Return how the rank `pid`, or else the launcher, ended, from its exit status and log."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=3.0)
         with contextlib.suppress(OSError):
@@ -300,16 +300,16 @@ class ProcessWorker:
         return _status(self._process.returncode)
 
 
-def _meeting_place(launcher: str) -> dict[str, str]:
-    """Return where ranks meet that a launcher such as srun starts bare; torchrun tells its own ranks otherwise.
+def _rendezvous(launcher: str) -> dict[str, str]:
+    """Return the address at which the ranks of a launcher meet; torchrun sets another one.
 
-    Rank 0 runs on this machine, since it talks with the session.
+    A launcher such as srun sets none. Rank 0 runs on this machine, where the session is.
     """
     if not launcher:
         return {}
-    with socket.socket() as free:
-        free.bind(("", 0))
-        port = str(free.getsockname()[1])
+    with socket.socket() as free_port:
+        free_port.bind(("", 0))
+        port = str(free_port.getsockname()[1])
     return {"MASTER_ADDR": os.environ.get("MASTER_ADDR", socket.gethostname()), "MASTER_PORT": port}
 
 
@@ -319,8 +319,8 @@ def _status(code: int | None) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
 
 
-def _is_ours(pid: int, folder: str) -> bool:
-    """Return whether `pid` still is the rank that we started, not a process that got its number since."""
+def _is_our_rank(pid: int, folder: str) -> bool:
+    """Return whether `pid` is still our rank, and not another process that reuses its number."""
     try:
         return folder.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""One rank of a world measures points: it makes the probe, times it, and writes the record's facts down."""
+"""One rank of a world: it creates the probe of a point, times it and makes the record."""
 
 import importlib
 import os
@@ -17,12 +17,12 @@ from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Measurement, Outcome, Scalar, Work
 from mi300bench.units import Unit
 
-# A clock this far under the published one is a throttle, not jitter.
+# A clock below this share of the published one is throttled; less is jitter.
 CLOCK_DROP = 0.9
 
 
 class Rank:
-    """A process's part in a world: its device and its place among the ranks."""
+    """The device of a process and its group of ranks."""
 
     def __init__(self, device: AbstractDevice, group: Group, *, launcher: str) -> None:
         self.device = device
@@ -31,12 +31,11 @@ class Rank:
         self._hosts = ",".join(dict.fromkeys(group.gather(socket.gethostname())))
 
     def measure(self, point: Point) -> Measurement:
-        """Return the record of `point`; run, node and origin are the session's to fill in."""
+        """Return the record of `point`; the session fills in its run, node and origin."""
         module, name = point.target.split(":")
         probe_class: type[AbstractProbe] = getattr(importlib.import_module(module), name)
-        probe = probe_class(
-            point.params, RankContext(rank=self.group.rank, ranks=point.world.ranks, device=self.device)
-        )
+        context = RankContext(rank=self.group.rank, ranks=point.world.ranks, device=self.device)
+        probe = probe_class(point.params, context)
         reading = measure(probe, self.device, point.stop, self.group)
         work = probe.work()
         return Measurement(
@@ -65,14 +64,14 @@ class Rank:
         )
 
     def _conditions(self, reading: Reading, point: Point) -> dict[str, Scalar]:
-        told = {
+        sensors = {
             name: "/".join(f"{moment.get(name, 0):.6g}" for moment in reading.readings)
             for name in ("clock_hz", "power_w", "temperature_c")
             if any(name in moment for moment in reading.readings)
         }
         return {
             **self.device.conditions(),
-            **told,
+            **sensors,
             "backend": self.device.backend if point.world.ranks > 1 else "",
             "flush_bytes": self.device.flush_bytes,
             "hosts": self._hosts,
@@ -82,10 +81,10 @@ class Rank:
     def _doubts(
         self, point: Point, probe: AbstractProbe, reading: Reading, work: Work
     ) -> tuple[Doubt, ...]:
-        own = probe.doubts()
-        found: list[Doubt | None] = [
+        probe_doubts = probe.doubts()
+        doubts: list[Doubt | None] = [
             *self.device.doubts(),
-            *own,
+            *probe_doubts,
             doubt_of(reading.samples, point.stop),
         ]
         published = facts.find_device(
@@ -93,36 +92,32 @@ class Rank:
         )
         if published is not None:
             seconds = stats.typical(reading.samples)
-            if not own:  # a footprint in cache may well pass the memory's peak
-                moved = stats.bandwidth(work, seconds)
-                found.append(
-                    _above(moved, published.facts.get("memory_bandwidth"), Unit.BYTE_PER_SECOND)
-                )
+            if not probe_doubts:  # cache speed may exceed the peak of the memory
+                peak = published.facts.get("memory_bandwidth")
+                bandwidth = stats.bandwidth(work, seconds)
+                doubts.append(_above_peak(bandwidth, peak, Unit.BYTE_PER_SECOND))
+            peak = published.facts.get(str(point.params.get("dtype")))
             rate = stats.flop_rate(work, seconds)
-            found.append(
-                _above(
-                    rate, published.facts.get(str(point.params.get("dtype"))), Unit.FLOP_PER_SECOND
-                )
-            )
-            found.append(_clock_drop(reading, published.facts.get("clock")))
-        return tuple(doubt for doubt in found if doubt is not None)
+            doubts.append(_above_peak(rate, peak, Unit.FLOP_PER_SECOND))
+            doubts.append(_clock_drop(reading, published.facts.get("clock")))
+        return tuple(doubt for doubt in doubts if doubt is not None)
 
 
-def _above(seen: float, peak: facts.Fact | None, unit: Unit) -> AbovePeak | None:
+def _above_peak(seen: float, peak: facts.Fact | None, unit: Unit) -> AbovePeak | None:
     if peak is None or seen <= peak.value:
         return None
     return AbovePeak(seen=seen, peak=peak.value, unit=str(unit), peak_source=peak.source)
 
 
-def _clock_drop(reading: Reading, promised: facts.Fact | None) -> ClockDropped | None:
+def _clock_drop(reading: Reading, published: facts.Fact | None) -> ClockDropped | None:
     during = reading.readings[1].get("clock_hz") if reading.readings else None
-    if promised is None or not during or during >= CLOCK_DROP * promised.value:
+    if published is None or not during or during >= CLOCK_DROP * published.value:
         return None
-    return ClockDropped(seen_hz=during, promised_hz=promised.value)
+    return ClockDropped(seen_hz=during, promised_hz=published.value)
 
 
 def join_world(device: AbstractDevice, *, ranks: int, limit_s: float) -> Group:
-    """Return the group of this process: alone, or the ranks that a launcher has set up in the environment."""
+    """Return the group of this process: of one rank, or of the ranks that a launcher started."""
     if ranks == 1 and "RANK" not in os.environ:
         return Solo()
     return TorchGroup(backend=device.backend, limit_s=limit_s)

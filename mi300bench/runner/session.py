@@ -1,7 +1,7 @@
-"""A session measures a plan: pass by pass, each in fresh processes, one record per point and pass.
+"""A session measures a plan, pass by pass in fresh processes: one record per point and pass.
 
-A crash, a hang or a kill costs the point in flight, recorded as failed with the reason; the worker is
-replaced. Points that the budget leaves out are counted, never dropped in silence.
+A crash, a hang or a kill costs one point: its record has the outcome failed and the reason, and the
+worker is replaced. Points that do not fit in the budget are counted and reported.
 """
 
 import itertools
@@ -18,13 +18,13 @@ from mi300bench.schema.plan import Plan, Point
 from mi300bench.schema.record import Measurement, Origin, Outcome, short_hash
 
 Sink = Callable[[Measurement], None]
-# A point that began within the budget may end this long after it.
+# A point that started within the budget may end this long after it.
 GRACE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """What the session knows of every record it makes."""
+    """What all records of a session have in common."""
 
     run: str
     node: str
@@ -36,7 +36,7 @@ class Provenance:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """How a session went."""
+    """The number of records by outcome, and of points left out for lack of budget."""
 
     ok: int = 0
     failed: int = 0
@@ -61,7 +61,7 @@ class Tally:
 
 
 def failed(point: Point, reason: str) -> Measurement:
-    """Return the record of a point that has no result."""
+    """Return the record of a point that could not be measured."""
     return Measurement(
         probe=point.probe,
         method=point.method,
@@ -75,7 +75,7 @@ def failed(point: Point, reason: str) -> Measurement:
 
 
 def grouped(points: Iterable[Point]) -> list[list[Point]]:
-    """Return points by the worker they share: one environment, one world."""
+    """Return points grouped by worker: those of one environment and one world share a worker."""
     groups: dict[str, list[Point]] = {}
     for point in points:
         groups.setdefault(_worker_key(point), []).append(point)
@@ -87,7 +87,7 @@ def _worker_key(point: Point) -> str:
 
 
 class Session:
-    """Measures points and hands each record to the sink as soon as it exists."""
+    """Measures points and passes each record to the sink at once."""
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class Session:
         self.tally = Tally()
 
     def run(self, plan: Plan, *, done: AbstractSet[tuple[str, int]] = frozenset()) -> Tally:
-        """Measure every point of `plan` in every pass, except what is `done`; return how it went."""
-        few = (FewPasses(passes=plan.passes),) if plan.passes < 3 else ()
+        """Measure every point of `plan` in every pass, except those in `done`; return the tally."""
+        doubts = (FewPasses(passes=plan.passes),) if plan.passes < 3 else ()
         for pass_index in range(plan.passes):
             missing = [point for point in plan.points if (point.key, pass_index) not in done]
             if plan.interleaved:
@@ -119,38 +119,38 @@ class Session:
             else:
                 groups = grouped(missing)
             for group in groups:
-                self._run_group(group, pass_index, few)
+                self._run_group(group, pass_index, doubts)
         return self.tally
 
     def _run_group(self, group: list[Point], pass_index: int, doubts: tuple[Doubt, ...]) -> None:
-        with self.asking(pass_index=pass_index, doubts=doubts) as ask:
+        with self.measuring(pass_index=pass_index, doubts=doubts) as measure:
             for position, point in enumerate(group):
                 if self._deadline is not None and self._now() >= self._deadline:
                     self.tally.left_out += len(group) - position
                     return
-                ask(point)
+                measure(point)
 
     @contextmanager
-    def asking(
+    def measuring(
         self, *, pass_index: int = 0, doubts: tuple[Doubt, ...] = ()
     ) -> Iterator[Callable[[Point], Measurement]]:
-        """Give a function that measures one point now, in a worker that stays for the next of the same world.
+        """Give a function that measures one point at once, for a search that chooses each point.
 
-        A search decides from the last answer what to ask next. A point of another world or environment gets its own worker.
+        The worker is kept for the next point, and replaced if its world or environment differs.
         """
-        open_for = ""
+        open_key = ""
         worker: Worker | None = None
 
-        def ask(point: Point) -> Measurement:
-            nonlocal worker, open_for
+        def measure(point: Point) -> Measurement:
+            nonlocal worker, open_key
             key = _worker_key(point)
-            if worker is not None and key != open_for:
+            if worker is not None and key != open_key:
                 worker.close()
                 worker = None
             self._progress(f"{point.probe} {_short(point.params)}")
             started = datetime.now(UTC).isoformat(timespec="milliseconds")
             try:
-                worker, open_for = worker or self._open_worker(point.world, point.environment), key
+                worker, open_key = worker or self._open_worker(point.world, point.environment), key
                 record = worker.measure(point, within_s=self._within_s())
             except PointFailed as cause:
                 record = failed(point, str(cause))
@@ -162,30 +162,30 @@ class Session:
             return self._keep(record, pass_index, started, doubts)
 
         try:
-            yield ask
+            yield measure
         finally:
             if worker is not None:
                 worker.close()
 
     def _within_s(self) -> float | None:
-        """Return how long a point may take at most: a hang must not outlast the budget by more than a minute."""
+        """Return the time limit of a point, so that a hang ends soon after the budget."""
         return None if self._deadline is None else max(self._deadline - self._now(), 0.0) + GRACE_S
 
     def _keep(
         self, record: Measurement, pass_index: int, started: str, doubts: tuple[Doubt, ...]
     ) -> Measurement:
-        known = self._provenance
+        shared = self._provenance
         complete = replace(
             record,
-            id=short_hash([known.run, record.point, pass_index, started]),
-            run=known.run,
-            node=known.node,
-            origin=known.origin,
-            source=known.source,
+            id=short_hash([shared.run, record.point, pass_index, started]),
+            run=shared.run,
+            node=shared.node,
+            origin=shared.origin,
+            source=shared.source,
             pass_index=pass_index,
             started_at=started,
-            conditions={**record.conditions, **known.conditions},
-            doubts=tuple(dict.fromkeys(itertools.chain(record.doubts, known.doubts, doubts))),
+            conditions={**record.conditions, **shared.conditions},
+            doubts=tuple(dict.fromkeys(itertools.chain(record.doubts, shared.doubts, doubts))),
         )
         self._sink(complete)
         self.tally.count(complete)

@@ -1,8 +1,8 @@
-"""Timing one probe: prepare, check, warm up, calibrate, sample, check again.
+"""Timing a probe: prepare, check, warm up, calibrate, sample, check again.
 
-A sample is a batch of calls long enough for the clock, or a single call after a flush where the probe
-asks for a cold cache. Nothing but `probe.call` lies between the two readings of the clock. The clock is
-the device's, a parameter, so that a scripted one gives exact results.
+A sample is a batch of calls that is long enough for the clock, or a single call after a cache flush
+if the probe is cold. Only `probe.call` runs between two readings of the clock. The device provides
+the clock, so a test can pass a device with scripted times and get exact results.
 """
 
 import math
@@ -18,16 +18,16 @@ from mi300bench.schema.plan import Stop
 from mi300bench.schema.probe import AbstractProbe
 from mi300bench.schema.record import Series
 
-# A batch of this many seconds keeps the clock's own error under 0.1 %.
+# A batch of this many seconds keeps the error of the clock under 0.1 %.
 BATCH_S = 2e-3
-# Ranks do not leave the barrier at the same moment; a longer chain of calls spreads that over more of them.
+# Ranks leave the barrier at different moments; a longer batch makes this matter less.
 GROUP_BATCH_S = 50e-3
 MOST_CALLS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What one rank, or all together, read off the clock. `wrong` says why the answer does not count."""
+    """The times of a probe. `wrong` says why its answer is wrong; empty if it is right."""
 
     samples: tuple[float, ...]
     warmup: tuple[float, ...]
@@ -41,8 +41,8 @@ class Reading:
 def _calls_per_sample(probe: AbstractProbe, one_call_s: float, group: Group) -> int:
     if probe.cold:
         return 1
-    wanted = (GROUP_BATCH_S if group.ranks > 1 else BATCH_S) / max(one_call_s, 1e-9)
-    calls = min(MOST_CALLS, max(1, math.ceil(wanted)))
+    batch_s = GROUP_BATCH_S if group.ranks > 1 else BATCH_S
+    calls = min(MOST_CALLS, max(1, math.ceil(batch_s / max(one_call_s, 1e-9))))
     return math.ceil(calls / probe.calls_multiple) * probe.calls_multiple
 
 
@@ -53,19 +53,21 @@ def _warm_up(
     group: Group,
     now: Callable[[], float],
 ) -> list[float]:
-    """Return the seconds per call of the warm-up, which runs until the chip is warm, by the clock of rank 0."""
+    """Return the seconds per call of each batch of the warm-up; rank 0 decides when it ends."""
     times: list[float] = []
     start = now()
     batch = probe.calls_multiple
     while True:
         times.append(seconds(batch))
-        done = len(times) * batch >= stop.min_warmup_calls and now() - start >= stop.warmup_seconds
-        if group.agree(done):
+        is_done = (
+            len(times) * batch >= stop.min_warmup_calls and now() - start >= stop.warmup_seconds
+        )
+        if group.agree(is_done):
             return times
         if not probe.cold:
             remaining = (stop.warmup_seconds - (now() - start)) / max(times[-1], 1e-9)
-            grown = group.agree(min(MOST_CALLS, max(1, int(remaining / 4))))
-            batch = math.ceil(grown / probe.calls_multiple) * probe.calls_multiple
+            calls = group.agree(min(MOST_CALLS, max(1, int(remaining / 4))))
+            batch = math.ceil(calls / probe.calls_multiple) * probe.calls_multiple
 
 
 def _sample(
@@ -76,9 +78,10 @@ def _sample(
     now: Callable[[], float],
     readings: Callable[[int], dict[str, float]],
 ) -> tuple[list[float], dict[str, float]]:
-    """Return the samples, and the device's readings taken once among them, between two samples.
+    """Return the samples, and the device's readings, which are taken once between two samples.
 
-    Ranks agree after each sample while there are few, and then after every quarter more.
+    Rank 0 decides when sampling ends: after each of the first samples, then each time the number of
+    samples has grown by a quarter.
     """
     samples: list[float] = []
     during: dict[str, float] = {}
@@ -99,24 +102,25 @@ def measure(
     *,
     now: Callable[[], float] = time.monotonic,
 ) -> Reading:
-    """Return what `probe` took on `device`. Every rank calls this; all get the same `Reading`."""
+    """Return the times of `probe` on `device`. All ranks call this and get the same `Reading`."""
     probe.prepare()
 
     def seconds(calls: int) -> float:
         device.synchronize()
         group.align()
         if probe.cold:
-            device.flush()  # still under way on a GPU when the call is enqueued, so that no launch is timed
+            # On a GPU the call is enqueued while the flush still runs: no launch is timed.
+            device.flush()
         return device.seconds(probe.call, calls)
 
     def during(calls: int) -> dict[str, float]:
-        """Read the device at work: where calls are asynchronous, with a batch enqueued."""
+        """Read the device's sensors; if calls are asynchronous, while a batch of them runs."""
         if device.is_asynchronous:
             for _ in range(calls):
                 probe.call()
-        found = device.readings()
+        sensors = device.readings()
         device.synchronize()
-        return found
+        return sensors
 
     for _ in range(probe.calls_multiple):
         probe.call()
@@ -124,27 +128,27 @@ def measure(
     before = device.readings()
     warmup = _warm_up(probe, seconds, stop, group, now)
     calls = group.agree(_calls_per_sample(probe, min(warmup), group))
-    mine, while_busy = _sample(seconds, calls, stop, group, now, during)
+    own_samples, while_busy = _sample(seconds, calls, stop, group, now, during)
     readings = (before, while_busy, device.readings())
     wrong = wrong_before or _wrong(probe, device, group)
-    by_rank = [tuple(times) for times in group.gather(mine)]
+    by_rank = [tuple(times) for times in group.gather(own_samples)]
     return Reading(
         samples=tuple(max(times) for times in zip(*by_rank, strict=True)),
         warmup=tuple(warmup),
         rank_samples=tuple(by_rank) if group.ranks > 1 else (),
         calls_per_sample=calls,
         wrong=wrong,
-        series=probe.series(len(mine)),
+        series=probe.series(len(own_samples)),
         readings=readings,
     )
 
 
 def _wrong(probe: AbstractProbe, device: AbstractDevice, group: Group) -> str:
-    """Return why the answer of the last call is wrong on some rank, outside the timed window."""
+    """Return why the answer of the last call is wrong, for each rank where it is."""
     device.synchronize()
-    answers: list[Any] = group.gather(probe.check())
+    reasons: list[Any] = group.gather(probe.check())
     return "; ".join(
-        f"rank {rank}: {text}" if group.ranks > 1 else text
-        for rank, text in enumerate(answers)
-        if text
+        f"rank {rank}: {reason}" if group.ranks > 1 else reason
+        for rank, reason in enumerate(reasons)
+        if reason
     )

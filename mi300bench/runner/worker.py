@@ -1,8 +1,8 @@
-"""The process of one rank: ``python -m mi300bench.runner.worker``, started by torch's launcher or alone.
+"""The process of one rank: ``python -m mi300bench.runner.worker``.
 
-Every rank on the session's machine connects to its socket and says hello, so that the session sees at
-once which one dies. Rank 0 takes points from the session and hands them to the others. A rank whose
-session is gone ends itself.
+Every rank on the session's machine connects to its socket and sends hello, so the session notices
+at once which rank ends. Rank 0 receives points from the session and sends them to the others. A
+rank ends itself when its session has ended.
 """
 
 import argparse
@@ -39,8 +39,8 @@ def point_from_message(message: Message) -> Point:
     )
 
 
-class Line:
-    """The line to the session, or none where the session is on another machine."""
+class SessionConnection:
+    """The connection to the session. It drops messages if the session is on another machine."""
 
     def __init__(self, path: str) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -57,30 +57,29 @@ class Line:
         with contextlib.suppress(OSError):
             for line in lines:
                 self._messages.put(json.loads(line))
-        os._exit(
-            0
-        )  # the session is gone: nobody wants the result, and a collective may hold the main thread
+        # The session has ended. A collective may block the main thread, so exit from this one.
+        os._exit(0)
 
-    def say(self, message: Message) -> None:
-        """Send one message to the session."""
+    def send(self, message: Message) -> None:
+        """Send a message to the session."""
         if self._out is not None:
             with contextlib.suppress(OSError):
                 self._out.write(json.dumps(message) + "\n")
                 self._out.flush()
 
-    def next(self) -> Message:
-        """Return the session's next message."""
+    def receive(self) -> Message:
+        """Wait for the next message of the session."""
         return self._messages.get()
 
 
 def describe_failure(cause: BaseException) -> str:
-    """Return an exception as one line for a record."""
+    """Return an exception as one line of text, for the reason in a record."""
     text = " ".join(str(cause).split()) or type(cause).__name__
     return text if isinstance(cause, Mi300benchError) else f"{type(cause).__name__}: {text}"
 
 
 def node_facts(device: Any) -> Message:
-    """Return what the framework says of `device`, as JSON."""
+    """Return what the framework reports about `device`, as JSON."""
     return {
         "name": device.name,
         "arch": device.arch,
@@ -94,52 +93,52 @@ def node_facts(device: Any) -> Message:
     }
 
 
-# What srun tells a task, under the names that torch reads.
+# The variables that torch reads, and those that srun sets.
 SLURM_NAMES = {"RANK": "SLURM_PROCID", "WORLD_SIZE": "SLURM_NTASKS", "LOCAL_RANK": "SLURM_LOCALID"}
 
 
-def take_place_from_slurm() -> None:
-    """Take rank, world size and local rank from srun where no torch launcher has set them."""
+def read_ranks_of_slurm() -> None:
+    """Set rank, world size and local rank from srun's variables, unless torchrun has set them."""
     if "RANK" not in os.environ and all(name in os.environ for name in SLURM_NAMES.values()):
         os.environ.update({name: os.environ[slurm] for name, slurm in SLURM_NAMES.items()})
 
 
 def is_usable(device: Any) -> bool:
-    """Return whether the device still works after a failure; an error that sticks to a GPU's context shows here."""
+    """Return whether the device still works after a failure; some errors break a GPU's context."""
     try:
         device.synchronize()
-    except Exception:  # noqa: BLE001 - whatever it is, the device is not usable
+    except Exception:  # noqa: BLE001 - with any exception the device is not usable
         return False
     return True
 
 
-def serve(line: Line, rank: Rank) -> None:
-    """Measure what the session asks for until it says stop."""
-    alone = rank.group.ranks == 1
+def serve(session: SessionConnection, rank: Rank) -> None:
+    """Measure the points that the session sends until it sends stop."""
+    is_single = rank.group.ranks == 1
     while True:
-        message = rank.group.agree(line.next() if rank.group.rank == 0 else None)
+        message = rank.group.agree(session.receive() if rank.group.rank == 0 else None)
         if "stop" in message:
             return
         if "describe" in message:
             if rank.group.rank == 0:
-                line.say({"described": node_facts(rank.device)})
+                session.send({"described": node_facts(rank.device)})
             continue
         try:
             record = rank.measure(point_from_message(message["point"]))
         except Exception as cause:
             traceback.print_exc()
-            line.say(
+            session.send(
                 {
                     "failed": describe_failure(cause),
                     "rank": rank.group.rank,
-                    "usable": alone and is_usable(rank.device),
+                    "usable": is_single and is_usable(rank.device),
                 }
             )
-            if not alone:
+            if not is_single:
                 raise SystemExit(1) from cause
         else:
             if rank.group.rank == 0:
-                line.say({"record": encode(record)})
+                session.send({"record": encode(record)})
 
 
 def main(arguments: list[str]) -> None:
@@ -153,22 +152,22 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--launcher", default="")
     parser.add_argument("--framework", default="torch")
     options = parser.parse_args(arguments)
-    take_place_from_slurm()
-    line = Line(options.socket)
+    read_ranks_of_slurm()
+    session = SessionConnection(options.socket)
     number = int(os.environ.get("RANK", "0"))
-    line.say({"hello": number, "pid": os.getpid(), "host": socket.gethostname()})
+    session.send({"hello": number, "pid": os.getpid(), "host": socket.gethostname()})
     try:
         device = open_device(options.device, framework=options.framework, threads=options.threads)
         group = join_world(device, ranks=options.ranks, limit_s=options.limit)
         if group.ranks != options.ranks:
             raise Mi300benchError(
-                f"the launcher made {group.ranks} ranks, {options.ranks} were asked for",
-                hint="let --ranks agree",
+                f"--ranks {options.ranks}: the launcher started {group.ranks} ranks",
+                hint=f"use --ranks {group.ranks}, or start {options.ranks} ranks",
             )
         rank = Rank(device, group, launcher=options.launcher)
     except Exception as cause:
         traceback.print_exc()
-        line.say(
+        session.send(
             {
                 "failed": describe_failure(cause),
                 "rank": number,
@@ -177,11 +176,11 @@ def main(arguments: list[str]) -> None:
             }
         )
         raise SystemExit(1) from cause
-    line.say({"ready": number})
-    serve(line, rank)
-    line.say({"bye": number})
+    session.send({"ready": number})
+    serve(session, rank)
+    session.send({"bye": number})
     sys.stdout.flush()
-    os._exit(0)  # frameworks' thread pools need no farewell, and a hung one must not keep the rank
+    os._exit(0)  # a thread pool of a framework that hangs must not keep the process alive
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from mi300bench.schema.record import Work
 
 
 class AbstractQuiet(AbstractProbe):
-    """Does nothing, rightly."""
+    """Does nothing and gives a right answer."""
 
     def work(self) -> Work:
         return Work()
@@ -26,7 +26,7 @@ class AbstractQuiet(AbstractProbe):
 
 @final
 class Quiet(AbstractQuiet):
-    """Does nothing for a moment."""
+    """Waits for `seconds`."""
 
     def call(self) -> None:
         time.sleep(float(str(self.params.get("seconds", 0.001))))
@@ -58,7 +58,7 @@ class Raises(AbstractQuiet):
     """Cannot be prepared."""
 
     def prepare(self) -> None:
-        raise MemoryError("4 TiB asked for")
+        raise MemoryError("cannot allocate 4 TiB")
 
 
 @final

@@ -1,7 +1,7 @@
 """Kill a sweep's worker at random moments, then resume: ``python -m tests.runner.kills [COUNT]``
 
-Each kill may cost the point in flight, recorded as failed; a resumed sweep measures those and nothing else.
-Moments are drawn by seed beforehand.
+Each kill may cost the point in flight, which is recorded as failed; a resumed sweep measures those
+points only. The moments are drawn beforehand, with a fixed seed.
 """
 
 import os
@@ -20,7 +20,7 @@ SEED = 20_261_130
 POINTS = 60
 SWEEP = f"""
 [sweep]
-question = "What survives {{kills}} kills?"
+question = "Which records survive {{kills}} kills?"
 [[probe]]
 name = "memory.copy"
 axes.bytes = [{", ".join(str(4096 * (i + 1)) for i in range(POINTS))}]
@@ -30,7 +30,7 @@ stop = {{{{ max_seconds = {{seconds:g}}, relative_ci = 0.0, warmup_seconds = 0.0
 
 
 def worker_of(session: int) -> int | None:
-    """Return the process id of the session's worker, if it has one at the moment."""
+    """Return the process id of the session's worker; None if it has none at the moment."""
     try:
         children = Path(f"/proc/{session}/task/{session}/children").read_text().split()
         return next(
@@ -45,14 +45,15 @@ def worker_of(session: int) -> int | None:
         return None
 
 
-def command(folder: Path, *more: str) -> list[str]:
+def command(folder: Path, *options: str) -> list[str]:
     """Return the command that runs the sweep."""
-    return [sys.executable, "-m", "mi300bench", "sweep", "run", str(folder / "kills.toml"), "--device", "cpu", "--passes", "1",
-            "--store", str(folder / "runs"), "--node", "n1", *more]  # fmt: skip
+    sweep = [sys.executable, "-m", "mi300bench", "sweep", "run", str(folder / "kills.toml")]
+    place = ["--store", str(folder / "runs"), "--node", "n1"]
+    return [*sweep, "--device", "cpu", "--passes", "1", *place, *options]
 
 
 def kill_at_random(session: "subprocess.Popen[bytes]", kills: int) -> int:
-    """Kill the session's worker up to `kills` times at seeded moments; return how often it was."""
+    """Kill the session's worker up to `kills` times at seeded moments; return how many times."""
     draw = random.Random(SEED)
     waits = [draw.uniform(0.05, 2.5) for _ in range(kills)]
     done = 0
@@ -72,7 +73,7 @@ def kill_at_random(session: "subprocess.Popen[bytes]", kills: int) -> int:
 
 
 def study(folder: Path, kills: int) -> tuple[int, list[Measurement], int, int]:
-    """Return kills done, the records of the killed sweep, how many the resumed one added, and its exit status."""
+    """Return the kills, the records of the sweep, and the new records and exit code of --resume."""
     (folder / "kills.toml").write_text(SWEEP.format(kills=kills, seconds=0.25 + 0.025 * kills))
     session = subprocess.Popen(
         command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -87,12 +88,12 @@ def study(folder: Path, kills: int) -> tuple[int, list[Measurement], int, int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the figures; 0 where each kill cost at most one point and the resumed sweep measured only those."""
+    """Print the figures; return 0 if each kill cost at most a point, which --resume measured."""
     with tempfile.TemporaryDirectory() as name:
         done, first, added, status = study(Path(name), int(arguments[0]) if arguments else 20)
     failed = sum(record.outcome is Outcome.FAILED for record in first)
-    said = f"{done} kills, {len(first)} of {POINTS} points recorded, {failed} failed"
-    print(f"{said}; resumed: {added} measured, exit {status}")  # noqa: T201 - a program that prints
+    figures = f"{done} kills, {len(first)} of {POINTS} points recorded, {failed} failed"
+    print(f"{figures}; resumed: {added} measured, exit {status}")  # noqa: T201 - a program
     return 0 if len(first) == POINTS and failed <= done and added == failed and status == 0 else 1
 
 

@@ -1,4 +1,4 @@
-"""Real worker processes: they are killed, they hang, they fail. Bounded in time."""
+"""Worker processes that are killed, hang or fail, each within a time limit."""
 
 import time
 
@@ -26,7 +26,7 @@ def point(name: str, ranks: int = 1, **params) -> Point:
 def test_one_worker_survives_failures_and_wrong_answers() -> None:
     worker = ProcessWorker(World(device="cpu", ranks=1, threads=1), {})
     try:
-        with pytest.raises(PointFailed, match="MemoryError: 4 TiB asked for"):
+        with pytest.raises(PointFailed, match=r"MemoryError: .*4 TiB"):
             worker.measure(point("Raises"))
         assert worker.measure(point("Lies")).outcome is Outcome.WRONG_ANSWER
         record = worker.measure(point("Quiet"))
@@ -48,7 +48,7 @@ def test_a_hang_ends_within_the_limit() -> None:
     worker = ProcessWorker(World(device="cpu", ranks=1, threads=1), {}, limit_s=2.0)
     start = time.monotonic()
     try:
-        with pytest.raises(WorkerLost, match="no answer within 2 s"):
+        with pytest.raises(WorkerLost, match=r"\b2 s\b.*Hangs"):
             worker.measure(point("Hangs"))
     finally:
         worker.close()

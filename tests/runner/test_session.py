@@ -15,7 +15,7 @@ def point(number: int, **parts) -> Point:
 
 
 class FakeWorker:
-    """Measures at once, or dies, or fails, at the points it is told."""
+    """Measures at once, but dies or fails at given points."""
 
     opened: ClassVar[list["FakeWorker"]] = []
 
@@ -87,7 +87,7 @@ def test_a_failure_keeps_the_worker(session) -> None:
     assert len(FakeWorker.opened) == 1 and records[0].reason == "RuntimeError: no"
 
 
-def test_what_is_done_is_not_measured_again(session) -> None:
+def test_points_in_done_are_not_measured_again(session) -> None:
     records: list[Measurement] = []
     plan = Plan(question="?", points=(point(1), point(2)), passes=2)
     session(records).run(plan, done={(plan.points[0].key, 0), (plan.points[1].key, 1)})
@@ -102,7 +102,7 @@ def test_the_budget_leaves_points_out_and_counts_them(session) -> None:
     assert tally.ok == 2 and tally.left_out == 3
 
 
-def test_an_interleaved_plan_gives_each_point_a_process_and_turns_the_order_round(session) -> None:
+def test_an_interleaved_plan_gives_each_point_a_process_and_reverses_the_order(session) -> None:
     records: list[Measurement] = []
     session(records).run(
         Plan(question="?", points=(point(1), point(2)), passes=2, interleaved=True)
