@@ -1,27 +1,34 @@
-"""Exports of a config on a mesh: MaxText's keys as its own classes have them, and the environment as a shell reads it."""
+"""Exports of a config on a mesh.
+
+MaxText's keys are as its own classes have them, the environment is as a shell reads it.
+"""
 
 import subprocess
 from dataclasses import replace
 
 import pytest
 import yaml
+from mi300bench.api.exporting import export
 from mi300bench.errors import PlanError
-from mi300bench.export.targets import MESH_TARGETS, export
+from mi300bench.export.targets import targets_of
 from mi300bench.hw import xla_flags
 from mi300bench.schema.config import TunedConfig
-from tests.schema.test_config import tuned
+from tests.samples import tuned
 
-from mi300bench_training.lora405b.config import override_all, preset, to_tables
+from mi300bench_training.lora405b.spec import TRAINER
+from mi300bench_training.zaya1.spec import TRAINER as ZAYA1
 
-# Keys with their types of MaxText's MaxTextConfig and LoRA (src/maxtext/configs/types.py, commit e591f30): its package is not on
-# PyPI. The exported file was also read by those classes themselves when this was written.
+# Keys with their types of MaxText's MaxTextConfig and LoRA (src/maxtext/configs/types.py, commit
+# e591f30): its package is not on PyPI. The exported file was also read by those classes themselves
+# when this was written.
 KEYS = {
-    "base_config": str, "model_name": str, "hardware": str, "ici_data_parallelism": int, "ici_fsdp_parallelism": int,
-    "ici_tensor_parallelism": int, "per_device_batch_size": float, "gradient_accumulation_steps": int, "max_target_length": int,
-    "packing": bool, "remat_policy": str, "scan_layers": bool, "dtype": str, "weight_dtype": str, "use_sft": bool, "lora": dict,
-    "opt_type": str, "learning_rate": float, "learning_rate_final_fraction": float, "warmup_steps_fraction": float,
-    "adam_b1": float, "adam_b2": float, "adam_weight_decay": float, "gradient_clipping_threshold": float,
-    "steps": int, "init_weights_seed": int,
+    "base_config": str, "model_name": str, "hardware": str, "ici_data_parallelism": int,
+    "ici_fsdp_parallelism": int, "ici_tensor_parallelism": int, "per_device_batch_size": float,
+    "gradient_accumulation_steps": int, "max_target_length": int, "packing": bool,
+    "remat_policy": str, "scan_layers": bool, "dtype": str, "weight_dtype": str, "use_sft": bool,
+    "lora": dict, "opt_type": str, "learning_rate": float, "learning_rate_final_fraction": float,
+    "warmup_steps_fraction": float, "adam_b1": float, "adam_b2": float, "adam_weight_decay": float,
+    "gradient_clipping_threshold": float, "steps": int, "init_weights_seed": int,
 }  # fmt: skip
 LORA_KEYS = {"enable_lora": bool, "lora_rank": int, "lora_alpha": float, "lora_module_path": str}
 
@@ -29,7 +36,7 @@ LORA_KEYS = {"enable_lora": bool, "lora_rank": int, "lora_alpha": float, "lora_m
 def made(kind: str = "rocm", **changed) -> TunedConfig:
     """A tuned config of the 405B preset with `changed` keys (dots as double underscores)."""
     keys = {name.replace("__", "."): value for name, value in changed.items()}
-    config = to_tables(override_all(preset("405b"), keys))
+    config = TRAINER.to_tables(TRAINER.override(TRAINER.preset("405b"), keys))
     return replace(tuned(), trainer="lora405b", config=config, device_kind=kind, ranks=8)
 
 
@@ -61,19 +68,27 @@ def test_maxtext_has_the_mesh_the_batch_and_the_adapters() -> None:
 
 def test_what_maxtext_cannot_express_is_said() -> None:
     exported = export(
-        made(lora__targets=("q_proj", "lm_head"), lora__rslora=True, lora__dropout=0.1, compute__remat="none", compute__unroll=2,
-             compute__loss_chunk=512, launch__memory_fraction=0.9), "maxtext",
-    )  # fmt: skip
+        made(
+            lora__targets=("q_proj", "lm_head"),
+            lora__rslora=True,
+            lora__dropout=0.1,
+            compute__remat="none",
+            compute__unroll=2,
+            compute__loss_chunk=512,
+            launch__memory_fraction=0.9,
+        ),
+        "maxtext",
+    )
     said = " ".join(exported.notes)
     for what in (
         "lm_head",
         "rslora",
         "dropout=0.1",
-        "remat none",
+        "minimal_with_context keeps the most",
         "unroll=2",
         "loss_chunk=512",
         "--to env",
-        "data set",
+        "dataset_type",
     ):
         assert what in said and what in exported.text
 
@@ -87,12 +102,17 @@ def test_the_environment_is_what_a_shell_reads_and_jax_knows() -> None:
     pytest.importorskip("jax")
     assert xla_flags.unknown(flags.split()) == ()
     kept = export(made(), "env")
-    assert "XLA_CLIENT_MEM_FRACTION)" in kept.text and "export" not in kept.text
+    assert not [line for line in kept.text.splitlines() if not line.startswith("#")]
+    assert any("XLA_CLIENT_MEM_FRACTION" in note for note in kept.notes)
 
 
 def test_a_target_of_the_other_trainer_lists_what_there_is() -> None:
-    with pytest.raises(PlanError, match="no exporter of lora405b for 'ddp'") as raised:
+    own = targets_of(TRAINER.settings(TRAINER.preset("405b"), 8))
+    assert own == ("maxtext", "env")
+    with pytest.raises(PlanError, match=r"lora405b .* 'ddp'") as raised:
         export(made(), "ddp")
-    assert all(name in raised.value.hint for name in MESH_TARGETS)
-    with pytest.raises(PlanError, match="maxtext"):
-        export(tuned(), "maxtext")
+    assert all(name in raised.value.hint for name in own)
+    zaya1 = replace(tuned(), config=ZAYA1.to_tables(ZAYA1.preset("small")))
+    with pytest.raises(PlanError, match=r"zaya1 .* 'maxtext'") as raised:
+        export(zaya1, "maxtext")
+    assert "maxtext" not in raised.value.hint
