@@ -1,1 +1,11 @@
-"""What can be measured: catalog.py lists it without importing a framework, one file per family does it."""
+"""The probes. The catalog lists them without importing a framework.
+
+catalog.py         the table of all probes
+memory.py          memory patterns under torch
+gemm.py            matrix products under torch
+experts.py         products of rows with the matrices of their experts, under torch
+collective.py      collectives under torch
+overlap.py         an all-reduce beside matrix products, under torch
+jax_compute.py     memory patterns and matrix products under JAX
+jax_collective.py  collectives under JAX
+"""

@@ -1,7 +1,7 @@
-"""The table of probes: where each lives, its method (raised when the way of measuring changes), what it is.
+"""The table of probes, which can be read without importing a framework.
 
-Read without importing a framework. A point names its probe by key; the worker imports the target. A trainer's probes are in
-its `spec.py`, which `TRAINERS` names.
+A point names its probe by its key in the table; the worker imports the target. The probes of a
+trainer are declared in its `spec.py`, in a package of `TRAINERS`.
 """
 
 import importlib
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from mi300bench.errors import PlanError
 from mi300bench.schema.probe import ProbeEntry
 
-# The trainers, by name: the package whose ``spec.py`` declares it.
+# The package of each trainer; its ``spec.py`` declares the trainer.
 TRAINERS = {
     "zaya1": "mi300bench_training.zaya1",
     "lora405b": "mi300bench_training.lora405b",
@@ -63,40 +63,40 @@ CATALOG = {
         target="mi300bench.probes.experts:ExpertsProbe",
         method=1,
         needs="torch",
-        summary="Rows times their expert's matrix: grouped, padded, or one product an expert.",
+        summary="Rows times the matrix of their expert: grouped, padded, or one by one.",
     ),
     "collective.all_reduce": _collective("AllReduce", "Sum over the ranks, on every rank."),
-    "collective.all_gather": _collective("AllGather", "Every rank's part, on every rank."),
+    "collective.all_gather": _collective("AllGather", "The parts of all ranks, on every rank."),
     "collective.reduce_scatter": _collective(
-        "ReduceScatter", "Sum over the ranks, each rank keeps its part."
+        "ReduceScatter", "Sum over the ranks; each rank keeps its part."
     ),
-    "collective.all_to_all": _collective("AllToAll", "Each rank sends a part to each."),
-    "collective.broadcast": _collective("Broadcast", "One rank's array to all; the root rotates."),
-    "collective.send_recv": _collective("SendRecv", "Pairs of ranks, to and fro."),
+    "collective.all_to_all": _collective("AllToAll", "Each rank sends a part to each rank."),
+    "collective.broadcast": _collective("Broadcast", "One rank sends to all; the root rotates."),
+    "collective.send_recv": _collective("SendRecv", "Pairs of ranks send and reply."),
     "overlap": ProbeEntry(
         target="mi300bench.probes.overlap:Overlap",
         method=1,
         needs="torch",
-        summary="An all-reduce beside matrix products: how much each slows.",
+        summary="An all-reduce beside matrix products: how much each slows the other.",
         ranks=2,
     ),
-    "jax.gemm": _jax("Gemm", "C[M,N] = A[M,K] B[K,N] as XLA compiles it; K is the reduction."),
-    "jax.memory.scale": _jax("Scale", "Read one array, write its multiple, as XLA compiles it."),
-    "jax.memory.add": _jax("Add", "Read two arrays, write their sum, as XLA compiles it."),
+    "jax.gemm": _jax("Gemm", "C[M,N] = A[M,K] B[K,N], compiled by XLA; K is the reduction."),
+    "jax.memory.scale": _jax("Scale", "Read one array, write its multiple; compiled by XLA."),
+    "jax.memory.add": _jax("Add", "Read two arrays, write their sum; compiled by XLA."),
     "jax.memory.triad": _jax(
-        "Triad", "Read two arrays, write one plus a multiple of the other, as XLA compiles it."
+        "Triad", "Read two arrays, write one plus a multiple of the other; compiled by XLA."
     ),
     "jax.collective.all_reduce": _jax(
         "AllReduce", "Sum over the devices of a mesh, on every device.", ranks=2
     ),
     "jax.collective.all_gather": _jax(
-        "AllGather", "Every device's part, on every device of a mesh.", ranks=2
+        "AllGather", "The parts of all devices, on every device of a mesh.", ranks=2
     ),
     "jax.collective.reduce_scatter": _jax(
-        "ReduceScatter", "Sum over the devices of a mesh, each keeps its part.", ranks=2
+        "ReduceScatter", "Sum over the devices of a mesh; each keeps its part.", ranks=2
     ),
     "jax.collective.all_to_all": _jax(
-        "AllToAll", "Each device of a mesh sends a part to each.", ranks=2
+        "AllToAll", "Each device of a mesh sends a part to each device.", ranks=2
     ),
 }
 
@@ -108,18 +108,20 @@ def trainer_probes(trainer: str) -> Mapping[str, ProbeEntry]:
 
 
 def every_probe() -> dict[str, ProbeEntry]:
-    """Return all probes: those of the table and those of the trainers."""
+    """Return all probes, including those of the trainers."""
     return CATALOG | {
         name: probe for trainer in TRAINERS for name, probe in trainer_probes(trainer).items()
     }
 
 
 def entry(probe: str) -> ProbeEntry:
-    """Return the entry of `probe`; an unknown name lists the known."""
+    """Return the entry of `probe`; raise `PlanError` with the known names if there is none."""
     if probe in CATALOG:
         return CATALOG[probe]
     trainer = probe.partition(".")[0]
     own = trainer_probes(trainer) if trainer in TRAINERS else {}
     if probe not in own:
-        raise PlanError(f"there is no probe {probe!r}", hint=f"one of {', '.join(every_probe())}")
+        raise PlanError(
+            f"there is no probe {probe!r}", hint=f"choose one of {', '.join(every_probe())}"
+        )
     return own[probe]

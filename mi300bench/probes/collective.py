@@ -1,11 +1,12 @@
-"""Collectives: the time of one operation of total size S bytes among all ranks.
+"""Collectives: the time of one operation of total size S among all ranks.
 
-S is the total, as nccl-tests counts: the output of an all_gather, the input of a reduce_scatter. Calls of
-a sample depend on each other (a broadcast's root rotates, a send is answered), so a sample of many calls
-holds as many latencies. gloo's own reduce_scatter is an all-reduce and a copy; there it is built from an
-all_to_all and a local sum.
+S is the total size, as in nccl-tests: the output of an all_gather, the input of a reduce_scatter.
+The calls of a sample depend on each other (the root of a broadcast rotates, a send is answered), so
+a sample contains the latency of each call. gloo's own reduce_scatter is an all-reduce and a copy;
+with gloo, this probe uses an all_to_all and a local sum instead.
 
-params: bytes, dtype, and for all_reduce inflight: how many of them are under way at once (1), as buckets are
+params: bytes (S), dtype, and for all_reduce also
+        inflight (all-reduces at once, as with DDP's buckets; default 1)
 """
 
 import abc
@@ -18,34 +19,34 @@ import torch.distributed as dist
 from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Work
 
-# The answer of larger messages is checked on this many elements, because the expected values need memory too.
+# At most this many elements are checked, because the expected values need memory too.
 MOST_CHECKED = 2**26
 
 
 class AbstractCollective(AbstractProbe):
-    """One collective over the default group."""
+    """One collective among the ranks of the default group."""
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
         super().__init__(params, context)
         self.dtype = getattr(torch, str(params["dtype"]))
-        wanted = int(str(params["bytes"])) // self.dtype.itemsize
-        # Every rank's part has the same whole number of elements, at least one.
-        self.part = max(1, -(-wanted // context.ranks))
+        elements = int(str(params["bytes"])) // self.dtype.itemsize
+        # The parts of all ranks have the same number of elements, at least one.
+        self.part = max(1, -(-elements // context.ranks))
         self.elements = self.part * context.ranks
 
     def work(self) -> Work:
         return Work(message_bytes=self.elements * self.dtype.itemsize)
 
     def pattern(self, rank: int, elements: int) -> torch.Tensor:
-        """Return whole numbers from 0 to 2 that tell neighbouring ranks and positions apart.
+        """Return integers from 0 to 2 that differ between neighbouring ranks and positions.
 
-        Their sum over up to 64 ranks is exact in bfloat16, whose whole numbers end at 256.
+        Their sum over up to 64 ranks is exact in bfloat16, which has all integers up to 256.
         """
         values = torch.arange(elements, dtype=torch.int32, device=self.context.device.torch_name)
         return values.add_(rank).remainder_(3).to(self.dtype)
 
     def summed(self, elements: int) -> torch.Tensor:
-        """Return the sum of all ranks' patterns."""
+        """Return the sum of the patterns of all ranks."""
         total = self.pattern(0, elements)
         for rank in range(1, self.context.ranks):
             total += self.pattern(rank, elements)
@@ -58,12 +59,15 @@ class AbstractCollective(AbstractProbe):
 
     @property
     def checked_part(self) -> int:
-        """Return the elements of a part that `answer` uses: the whole of it, as long as it is not huge."""
+        """Return the number of elements of a part that `answer` uses."""
         return min(int(self.part), MOST_CHECKED // self.context.ranks)
 
     @abc.abstractmethod
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Run the operation on fresh input of `checked_part` elements a rank; return what came out and what should have."""
+        """Run the operation on new input of `checked_part` elements per rank.
+
+        Return the result and the expected result.
+        """
 
     def check(self) -> str:
         seen, expected = self.answer()
@@ -73,7 +77,7 @@ class AbstractCollective(AbstractProbe):
 
 @final
 class AllReduce(AbstractCollective):
-    """Sum in place. Where the backend averages, it does, so that values stay finite over many calls."""
+    """Sum in place. NCCL averages instead, so that values stay finite over many calls."""
 
     def prepare(self) -> None:
         super().prepare()
@@ -88,8 +92,8 @@ class AllReduce(AbstractCollective):
     def call(self) -> None:
         pending = [dist.all_reduce(other, op=self.op, async_op=True) for other in self.others]
         dist.all_reduce(self.whole, op=self.op)
-        for each in pending:
-            each.wait()
+        for work in pending:
+            work.wait()
 
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
         size = self.checked_part * self.context.ranks
@@ -100,7 +104,7 @@ class AllReduce(AbstractCollective):
 
 @final
 class AllGather(AbstractCollective):
-    """Every rank's part, concatenated."""
+    """The parts of all ranks, concatenated, on every rank."""
 
     def call(self) -> None:
         dist.all_gather_into_tensor(self.whole, self.mine)
@@ -115,7 +119,7 @@ class AllGather(AbstractCollective):
 
 @final
 class ReduceScatter(AbstractCollective):
-    """The sum, each rank its part. On gloo: an all_to_all and a local sum."""
+    """Sum over the ranks; each rank keeps its part. gloo: an all_to_all and a local sum."""
 
     def prepare(self) -> None:
         super().prepare()
@@ -155,7 +159,8 @@ class AllToAll(AbstractCollective):
     def answer(self) -> tuple[torch.Tensor, torch.Tensor]:
         size = self.checked_part * self.context.ranks
         sent = [
-            self.pattern(rank, size).view(self.context.ranks, -1) for rank in range(self.context.ranks)
+            self.pattern(rank, size).view(self.context.ranks, -1)
+            for rank in range(self.context.ranks)
         ]
         expected = torch.cat([parts[self.context.rank] for parts in sent])
         seen = torch.empty_like(expected)
@@ -165,7 +170,7 @@ class AllToAll(AbstractCollective):
 
 @final
 class Broadcast(AbstractCollective):
-    """One rank's array to all. The root rotates, so that a call waits for the one before it."""
+    """One rank sends to all. The root rotates, so that each call waits for the one before it."""
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
         super().__init__(params, context)
@@ -185,7 +190,10 @@ class Broadcast(AbstractCollective):
 
 @final
 class SendRecv(AbstractCollective):
-    """Ranks 0 and 1, 2 and 3, ...: even to odd, then odd to even. A last rank without a partner waits."""
+    """Pairs of ranks (0 and 1, 2 and 3, ...): even sends to odd, then odd to even.
+
+    The last of an odd number of ranks has no partner and does nothing.
+    """
 
     calls_multiple = 2
 

@@ -1,12 +1,13 @@
-"""Products of experts: rows that belong to E experts, each with a matrix of its own, computed in one of three ways.
+"""Products of rows with the matrices of their experts, computed in one of three ways.
 
-grouped  one product over all groups, rows sorted by expert (torch's grouped kernel)
-padded   as many rows an expert as the fullest has, one batched product; the empty rows are computed too
-loop     one product an expert
+grouped  one product over all experts, with rows sorted by expert (torch's grouped kernel)
+padded   one batched product, with each expert's rows padded to those of the fullest expert
+loop     one product per expert
 
-Useful FLOP are 2 M N K over the M rows, whatever a way computes beside them. K is the reduction.
+The useful FLOP are 2 M N K for M rows, whether or not padding is computed too. K is the reduction.
 
-params: m (rows of all experts), n, k, experts, skew (rows of the fullest expert over an even share, 1 or more), way, dtype
+params: m (rows of all experts), n, k, experts, way, dtype, and
+        skew (rows of the fullest expert over an even share, at least 1)
 """
 
 from collections.abc import Mapping
@@ -24,19 +25,17 @@ WAYS = ("grouped", "padded", "loop")
 
 
 def group_rows(rows: int, experts: int, skew: float) -> list[int]:
-    """Return the rows of each expert: the first has `skew` times an even share, the others share the rest evenly."""
+    """Return the rows of each expert: the first has `skew` times an even share."""
+    if experts == 1:
+        return [rows]
     first = min(rows, max(round(rows / experts * skew), -(-rows // experts)))
     rest, others = rows - first, experts - 1
-    return (
-        [first, *(rest // others + (index < rest % others) for index in range(others))]
-        if others
-        else [rows]
-    )
+    return [first, *(rest // others + (index < rest % others) for index in range(others))]
 
 
 @final
 class ExpertsProbe(AbstractProbe):
-    """One product of every row with its expert's matrix."""
+    """The product of every row with the matrix of its expert."""
 
     cold = True
 
@@ -48,24 +47,22 @@ class ExpertsProbe(AbstractProbe):
         self.way, self.skew = str(params["way"]), float(str(params.get("skew", 1.0)))
         self.dtype = getattr(torch, str(params["dtype"]))
         if self.way not in WAYS:
-            raise PlanError(
-                f"{self.way!r} is not known to experts", hint=f"one of {', '.join(WAYS)}"
-            )
+            raise PlanError(f"unknown way {self.way!r}", hint=f"choose one of {', '.join(WAYS)}")
         if self.skew < 1 or self.experts < 1:
             raise PlanError(
-                f"skew={self.skew:g}, experts={self.experts} describe no load",
-                hint="skew of at least 1, experts too",
+                f"skew={self.skew:g}, experts={self.experts}: both must be at least 1",
+                hint="give skew=1 for equal numbers of rows",
             )
 
     def prepare(self) -> None:
         torch.manual_seed(1)
-        where = self.context.device.torch_name
+        device = self.context.device.torch_name
         self.rows = group_rows(self.m, self.experts, self.skew)
-        self.a = torch.randn(self.m, self.k).to(device=where, dtype=self.dtype)
-        self.b = torch.randn(self.experts, self.k, self.n).to(device=where, dtype=self.dtype)
-        self.ends = torch.tensor(self.rows, device=where).cumsum(0).to(torch.int32)
+        self.a = torch.randn(self.m, self.k).to(device=device, dtype=self.dtype)
+        self.b = torch.randn(self.experts, self.k, self.n).to(device=device, dtype=self.dtype)
+        self.ends = torch.tensor(self.rows, device=device).cumsum(0).to(torch.int32)
         self.padded = torch.zeros(
-            self.experts, max(self.rows), self.k, device=where, dtype=self.dtype
+            self.experts, max(self.rows), self.k, device=device, dtype=self.dtype
         )
         for index, part in enumerate(self.a.split(self.rows)):
             self.padded[index, : len(part)] = part

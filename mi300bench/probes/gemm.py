@@ -1,10 +1,10 @@
-"""Matrix products: C[M,N] = A[M,K] B[K,N], K the reduction, 2MNK FLOP.
+"""Matrix products: C[M,N] = A[M,K] B[K,N] with 2MNK FLOP; K is the reduction.
 
-layout names how A and B lie in memory, as BLAS does: nn (both as written), nt (B stored [N,K], a linear
-layer's forward), tn (A stored [K,M], its weight gradient).
+layout is how A and B are stored, as in BLAS: nn (both as written), nt (B stored as [N,K], the
+forward pass of a linear layer), tn (A stored as [K,M], the gradient of its weight).
 
-float8_e4m3 is the kind that the device has (gfx942: fnuz, elsewhere OCP), scaled by 1, with a bfloat16 result; its kernels take
-the layout nt alone. On a CPU torch computes it in software.
+float8_e4m3 is the type that the device has (fnuz on gfx942, else OCP). Its scale is 1, its result
+is bfloat16, and its kernels only take layout nt. On a CPU, torch computes it in software.
 
 params: m, n, k, layout, dtype, cache (cold | hot), inputs (normal | zeros | integers)
 """
@@ -27,7 +27,7 @@ FP8 = "float8_e4m3"
 
 @final
 class GemmProbe(AbstractProbe):
-    """One product, result written into a tensor that exists."""
+    """One product, written into an allocated tensor."""
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
         super().__init__(params, context)
@@ -37,15 +37,16 @@ class GemmProbe(AbstractProbe):
         self.is_fp8 = params["dtype"] == FP8
         self.dtype = getattr(torch, context.device.fp8 if self.is_fp8 else str(params["dtype"]))
         self.cold = params.get("cache", "cold") == "cold"
-        for value, known in ((self.layout, LAYOUTS), (self.inputs, INPUTS)):
+        for name, value, known in (
+            ("layout", self.layout, LAYOUTS),
+            ("inputs", self.inputs, INPUTS),
+        ):
             if value not in known:
                 raise PlanError(
-                    f"{value!r} is not known to gemm", hint=f"one of {', '.join(known)}"
+                    f"unknown {name} {value!r}", hint=f"choose one of {', '.join(known)}"
                 )
         if self.is_fp8 and self.layout != "nt":
-            raise PlanError(
-                f"there is no {FP8} product of layout {self.layout}", hint="--layout nt"
-            )
+            raise PlanError(f"{FP8} has no product of layout {self.layout}", hint="use --layout nt")
 
     def _matrix(self, rows: int, columns: int) -> torch.Tensor:
         if self.inputs == "zeros":
@@ -89,18 +90,17 @@ class GemmProbe(AbstractProbe):
         )
 
     def c_bytes(self) -> int:
-        """Return the bytes of an element of the result."""
+        """Return the bytes of one element of the result."""
         return 2 if self.is_fp8 else self.dtype.itemsize
 
     def check(self) -> str:
         rows = torch.linspace(0, self.m - 1, min(self.m, CHECKED_ROWS)).long()
         columns = torch.linspace(0, self.n - 1, min(self.n, CHECKED_ROWS)).long()
-        left, right = (
-            x.float() if self.is_fp8 else x for x in (self.a, self.b)
-        )  # fp8 cannot be indexed
+        # Tensors of an 8-bit type cannot be indexed.
+        left, right = (x.float() if self.is_fp8 else x for x in (self.a, self.b))
         expected = left[rows].double() @ right[:, columns].double()
         seen = self.c[rows][:, columns].double()
         error = float((seen - expected).abs().max())
-        # Rounding of the result, and of a reduction kept in float32, on sums that grow with sqrt(K).
+        # The rounding error of the result and of a float32 reduction; sums grow with sqrt(K).
         limit = 8 * self.k**0.5 * max(torch.finfo(self.c.dtype).eps, 1.2e-7 * self.k**0.5) + 1e-30
         return "" if error <= limit else f"an element is off by {error:.3g}, more than {limit:.3g}"

@@ -1,9 +1,10 @@
-"""Collectives on a mesh of one process's devices, as XLA runs them under `shard_map`.
+"""Collectives on a mesh of the devices of one process, compiled by XLA under `shard_map`.
 
-S is the total size, as nccl-tests counts: the output of an all_gather, the input of a reduce_scatter. On a CPU the devices are
-virtual and share the processor and its memory, so this is the cost of XLA's own copies there: to be labelled emulated.
+S is the total size, as in nccl-tests: the output of an all_gather, the input of a reduce_scatter.
+On a CPU the devices are virtual and share the cores and the memory. The time is then that of XLA's
+copies, and the records must have the origin emulated.
 
-params: bytes, dtype
+params: bytes (S), dtype
 """
 
 import abc
@@ -24,9 +25,9 @@ Array = np.ndarray[Any, Any]
 
 
 class AbstractJaxCollective(AbstractProbe):
-    """One collective over all devices. `starts_with_part`: whether a device starts with a part of S and not with all of it."""
+    """One collective among all devices."""
 
-    starts_with_part: ClassVar[bool] = False
+    starts_with_part: ClassVar[bool] = False  # whether the input of a device is a part of S
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
         super().__init__(params, context)
@@ -37,15 +38,11 @@ class AbstractJaxCollective(AbstractProbe):
 
     def prepare(self) -> None:
         mesh = jax.make_mesh((self.ranks,), (AXIS,), devices=jax.devices()[: self.ranks])
-        mine = self.part if self.starts_with_part else self.elements
-        values = (
-            (np.arange(self.ranks * mine, dtype=np.int32) % 3)
-            .astype(np.float32)
-            .reshape(self.ranks, mine)
-        )
-        self.values = values
+        width = self.part if self.starts_with_part else self.elements
+        values = np.arange(self.ranks * width, dtype=np.int32) % 3
+        self.values = values.astype(np.float32).reshape(self.ranks, width)
         self.input = jax.device_put(
-            jnp.asarray(values, self.dtype), NamedSharding(mesh, P(AXIS, None))
+            jnp.asarray(self.values, self.dtype), NamedSharding(mesh, P(AXIS, None))
         )
         body = self.operation
         self.run = jax.jit(
@@ -61,7 +58,8 @@ class AbstractJaxCollective(AbstractProbe):
     def call(self) -> None:
         self.context.device.pending = self.run(self.input)
         if self.context.device.is_cpu:
-            # Virtual devices share few threads: calls that overlap wait for each other's, until XLA ends the process.
+            # Virtual devices share few threads: overlapping calls can wait for each other until XLA
+            # aborts the process.
             self.context.device.synchronize()
 
     def work(self) -> Work:
@@ -69,16 +67,16 @@ class AbstractJaxCollective(AbstractProbe):
 
     @abc.abstractmethod
     def operation(self, x: jax.Array) -> jax.Array:
-        """Return what a device ends with, from what it starts with; both have one axis."""
+        """Return the output of a device for its input; both have one axis."""
 
     @abc.abstractmethod
     def expected(self) -> Array:
-        """Return what each device must hold, a row a device."""
+        """Return the expected output, with a row per device."""
 
     def check(self) -> str:
         seen = np.asarray(self.context.device.pending, np.float32)
         wrong = int((seen != self.expected()).sum())
-        return "" if wrong == 0 else f"{wrong} elements are wrong"
+        return "" if wrong == 0 else f"{wrong} of {seen.size} elements are wrong"
 
 
 @final
@@ -94,7 +92,7 @@ class JaxAllReduce(AbstractJaxCollective):
 
 @final
 class JaxAllGather(AbstractJaxCollective):
-    """Every device's part, on every device."""
+    """The parts of all devices, on every device."""
 
     starts_with_part = True
 
@@ -107,7 +105,7 @@ class JaxAllGather(AbstractJaxCollective):
 
 @final
 class JaxReduceScatter(AbstractJaxCollective):
-    """Sum over the devices, each keeps its part."""
+    """Sum over the devices; each keeps its part."""
 
     def operation(self, x: jax.Array) -> jax.Array:
         return jax.lax.psum_scatter(x, AXIS, tiled=True)
@@ -119,12 +117,12 @@ class JaxReduceScatter(AbstractJaxCollective):
 
 @final
 class JaxAllToAll(AbstractJaxCollective):
-    """Each device sends a part to each."""
+    """Each device sends a part to each device."""
 
     def operation(self, x: jax.Array) -> jax.Array:
         return jax.lax.all_to_all(x.reshape(self.ranks, -1), AXIS, 0, 0).reshape(-1)
 
     def expected(self) -> Array:
         parts: Array = self.values.reshape(self.ranks, self.ranks, self.part)
-        turned: Array = parts.transpose(1, 0, 2)
-        return turned.reshape(self.ranks, self.elements)
+        by_receiver: Array = parts.transpose(1, 0, 2)
+        return by_receiver.reshape(self.ranks, self.elements)

@@ -1,9 +1,10 @@
-"""Memory patterns and matrix products as XLA compiles them: what a JAX trainer gets, which is not what torch gets.
+"""Memory patterns and matrix products compiled by XLA, whose speed a JAX trainer gets.
 
-C[M,N] = A[M,K] B[K,N], K the reduction; layouts nn, nt and tn name how A and B lie in memory, as for torch's products. Bytes of
-a pattern are counted as STREAM counts them: per array read and array written.
+C[M,N] = A[M,K] B[K,N]; K is the reduction. The layouts nn, nt and tn are how A and B are stored, as
+in `gemm.py`. The bytes of a pattern are counted as in STREAM: those of each array read or written.
 
-params of jax.gemm: m, n, k, layout, dtype, cache (cold | hot); of jax.memory.*: bytes (per array), dtype
+params of jax.gemm: m, n, k, layout, dtype, cache (cold | hot)
+params of jax.memory.*: bytes (of each array), dtype
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ CHECKED_ROWS = 8
 
 @final
 class JaxGemm(AbstractProbe):
-    """One product; a new result each time, as JAX has it."""
+    """One product. Each call allocates a new result, as JAX does."""
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
         super().__init__(params, context)
@@ -38,7 +39,7 @@ class JaxGemm(AbstractProbe):
         self.cold = params.get("cache", "cold") == "cold"
         if self.layout not in PRODUCTS:
             raise PlanError(
-                f"{self.layout!r} is not known to jax.gemm", hint=f"one of {', '.join(PRODUCTS)}"
+                f"unknown layout {self.layout!r}", hint=f"choose one of {', '.join(PRODUCTS)}"
             )
 
     def prepare(self) -> None:
@@ -72,7 +73,7 @@ class JaxGemm(AbstractProbe):
 
 
 class AbstractJaxPattern(AbstractProbe):
-    """One jitted element-wise pattern over arrays of `bytes` each."""
+    """One jitted element-wise pattern over arrays of `bytes` bytes each."""
 
     cold = True
     arrays_read: ClassVar[int]
@@ -84,12 +85,12 @@ class AbstractJaxPattern(AbstractProbe):
         self.elements = int(str(params["bytes"])) // self.dtype.itemsize
         if self.elements < 1:
             raise PlanError(
-                f"{params['bytes']} bytes hold no {params['dtype']}",
-                hint="--sizes of at least one element",
+                f"{params['bytes']} bytes are less than one element of {params['dtype']}",
+                hint=f"use --sizes of at least {self.dtype.itemsize}",
             )
 
     def prepare(self) -> None:
-        # Small whole numbers: exact in every type.
+        # Small integers, which are exact in every dtype.
         values = np.arange(self.elements, dtype=np.int32) % 3
         self.inputs = tuple(
             jnp.asarray(values + place, self.dtype) for place in range(self.arrays_read)

@@ -1,10 +1,10 @@
 """Memory bandwidth by pattern and size.
 
-Each pattern moves arrays of `bytes` bytes; bytes are counted as STREAM counts them, without the reads that
-a write-allocating cache adds. Two variants of each: torch's own operator, and the same line through
-torch.compile. Where they disagree the slower one is limited by itself, not by the memory.
+Each pattern moves arrays of `bytes` bytes. Bytes are counted as in STREAM, without the reads that a
+write-allocating cache adds. Each pattern has two variants: torch's operator, and the same code with
+torch.compile. If they disagree, the slower kernel is not memory-bound.
 
-params: bytes (per array), dtype, variant (op | compiled), and for gather and scatter row_bytes
+params: bytes (of each array), dtype, variant (op | compiled); for gather and scatter also row_bytes
 """
 
 import abc
@@ -35,21 +35,21 @@ class AbstractStream(AbstractProbe):
         self.variant = str(params.get("variant", "op"))
         if self.variant not in VARIANTS:
             raise PlanError(
-                f"unknown variant {self.variant!r}", hint=f"one of {', '.join(VARIANTS)}"
+                f"unknown variant {self.variant!r}", hint=f"choose one of {', '.join(VARIANTS)}"
             )
         if self.elements < 1:
             raise PlanError(
-                f"{params['bytes']} bytes hold no element of {self.dtype}",
-                hint="give a larger size",
+                f"{params['bytes']} bytes are less than one element of {params['dtype']}",
+                hint=f"use --sizes of at least {self.dtype.itemsize}",
             )
         self._call: Callable[[], object] = lambda: None
 
     @abc.abstractmethod
     def operation(self) -> tuple[Callable[..., object], tuple[Any, ...]]:
-        """Return the function of one call and its arguments, allocated."""
+        """Allocate the arrays; return the function of one call and its arguments."""
 
     def array(self) -> torch.Tensor:
-        """Return an array of normal numbers on the device."""
+        """Return an array of normally distributed values on the device."""
         return torch.randn(
             self.elements, dtype=torch.float32, device=self.context.device.torch_name
         ).to(self.dtype)
@@ -83,12 +83,13 @@ class AbstractStream(AbstractProbe):
         return ()
 
     def sampled(self, *arrays: torch.Tensor) -> list[torch.Tensor]:
-        """Return up to 4096 elements of each array, from all over it, on the host."""
+        """Return about 4096 evenly spaced elements of each array, on the host."""
         stride = max(1, self.elements // 4096)
         return [array[::stride].to(torch.float32).cpu() for array in arrays]
 
 
-def _differs(seen: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, what: str) -> str:
+def _difference(seen: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, what: str) -> str:
+    """Return why `seen` is not `expected`; empty if it is, within rounding."""
     error = float((seen - expected).abs().max())
     limit = 8 * torch.finfo(dtype).eps * max(1.0, float(expected.abs().max()))
     return "" if error <= limit else f"{what} is off by {error:.3g}, more than {limit:.3g}"
@@ -111,10 +112,10 @@ class Read(AbstractStream):
 
     def check(self) -> str:
         expected = float(self.a.double().sum())
-        # Rounding of a tree of sums grows with the logarithm of the length times the size of the partial sums.
-        limit = torch.finfo(self.dtype).eps * 64 * self.elements**0.5 + torch.finfo(
-            self.dtype
-        ).eps * abs(expected)
+        # The rounding error of a tree of sums grows with the logarithm of the number of elements
+        # and with the size of the partial sums.
+        eps = torch.finfo(self.dtype).eps
+        limit = eps * 64 * self.elements**0.5 + eps * abs(expected)
         error = abs(float(self.total) - expected)
         return "" if error <= limit else f"the sum is off by {error:.3g}, more than {limit:.3g}"
 
@@ -135,7 +136,7 @@ class Write(AbstractStream):
 
     def check(self) -> str:
         (a,) = self.sampled(self.a)
-        return _differs(a, torch.full_like(a, FACTOR), self.dtype, "the constant")
+        return _difference(a, torch.full_like(a, FACTOR), self.dtype, "the constant")
 
 
 @final
@@ -155,7 +156,7 @@ class Copy(AbstractStream):
 
     def check(self) -> str:
         a, b = self.sampled(self.a, self.b)
-        return _differs(b, a, self.dtype, "the copy")
+        return _difference(b, a, self.dtype, "the copy")
 
 
 @final
@@ -178,7 +179,7 @@ class Scale(AbstractStream):
 
     def check(self) -> str:
         a, b = self.sampled(self.a, self.b)
-        return _differs(b, a * FACTOR, self.dtype, "the multiple")
+        return _difference(b, a * FACTOR, self.dtype, "the multiple")
 
 
 @final
@@ -201,7 +202,7 @@ class Add(AbstractStream):
 
     def check(self) -> str:
         a, b, c = self.sampled(self.a, self.b, self.c)
-        return _differs(c, a + b, self.dtype, "the sum")
+        return _difference(c, a + b, self.dtype, "the sum")
 
 
 @final
@@ -224,11 +225,11 @@ class Triad(AbstractStream):
 
     def check(self) -> str:
         a, b, c = self.sampled(self.a, self.b, self.c)
-        return _differs(c, a + FACTOR * b, self.dtype, "the triad")
+        return _difference(c, a + FACTOR * b, self.dtype, "the triad")
 
 
 class AbstractRows(AbstractStream):
-    """Rows of `row_bytes` in random order: what an embedding, a router or a paged cache does."""
+    """Rows of `row_bytes` in random order, as in an embedding, a router or a paged cache."""
 
     reads, writes = 1, 1
 
@@ -237,13 +238,13 @@ class AbstractRows(AbstractStream):
         self.width = int(str(params["row_bytes"])) // self.dtype.itemsize
         if not 1 <= self.width <= self.elements:
             raise PlanError(
-                f"rows of {params['row_bytes']} bytes do not fit arrays of {params['bytes']} bytes",
-                hint="--row-bytes between one element and the array",
+                f"arrays of {params['bytes']} bytes have no rows of {params['row_bytes']} bytes",
+                hint=f"use --row-bytes from {self.dtype.itemsize} to the size of the array",
             )
         self.elements -= self.elements % self.width
 
     def rows(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return a source, a target and a random order of rows."""
+        """Return the source, the target and a random order of rows."""
         source = self.array().view(-1, self.width)
         order = torch.randperm(source.shape[0], device=source.device)
         return source, torch.zeros_like(source), order
@@ -270,11 +271,8 @@ class Gather(AbstractRows):
 
     def check(self) -> str:
         stride = max(1, self.order.numel() // 256)
-        return (
-            ""
-            if torch.equal(self.b[::stride], self.a[self.order[::stride]])
-            else "rows were gathered wrongly"
-        )
+        is_right = torch.equal(self.b[::stride], self.a[self.order[::stride]])
+        return "" if is_right else "a gathered row is wrong"
 
 
 @final
@@ -294,8 +292,5 @@ class Scatter(AbstractRows):
 
     def check(self) -> str:
         stride = max(1, self.order.numel() // 256)
-        return (
-            ""
-            if torch.equal(self.b[self.order[::stride]], self.a[::stride])
-            else "rows were scattered wrongly"
-        )
+        is_right = torch.equal(self.b[self.order[::stride]], self.a[::stride])
+        return "" if is_right else "a scattered row is wrong"

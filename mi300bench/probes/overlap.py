@@ -1,11 +1,12 @@
-"""A collective beside matrix products: how much each slows the other.
+"""An all-reduce beside matrix products: how much each slows the other.
 
-One call has three parts, one after the other: the products alone, the all-reduce alone, and both at once.
-The number of products is chosen so that alone they take about 0.4 of the all-reduce, so the all-reduce
-covers them whole even where they slow to less than half. The marks between the parts are the series; the fit
-turns them into slow-down factors.
+One call has three parts: the products alone, the all-reduce alone, and both at once. Alone, the
+products take about 0.4 of the time of the all-reduce, so that the all-reduce still outlasts them if
+they run at less than half speed. The times of the parts are series of the record; `fit.overlap`
+computes slow-down factors from them.
 
-params: bytes (of the all-reduce), m, n, k, dtype (of the products), inflight (how many all-reduces at once, 1)
+params: bytes (of the all-reduce), m, n, k, dtype (of the products),
+        inflight (all-reduces at once, default 1)
 """
 
 from collections.abc import Mapping
@@ -18,14 +19,15 @@ from mi300bench.physics import gemm_flop
 from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Series, Work
 
-# Products alone over all-reduce alone: long enough to see, short enough to be covered when slowed.
+# Time of the products over that of the all-reduce: long enough to measure, short enough to be
+# covered by the all-reduce even if slowed.
 COVER = 0.4
 PARTS = ("compute_alone_s", "collective_alone_s", "compute_beside_s", "both_s")
 
 
 @final
 class Overlap(AbstractProbe):
-    """Products, an all-reduce, and the two together."""
+    """Products, an all-reduce, and both at once."""
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:
         super().__init__(params, context)
@@ -38,26 +40,26 @@ class Overlap(AbstractProbe):
 
     def prepare(self) -> None:
         torch.manual_seed(1)
-        where = self.context.device.torch_name
-        self.a = torch.randn(self.m, self.k, device=where).to(self.dtype)
-        self.b = torch.randn(self.k, self.n, device=where).to(self.dtype)
-        self.c = torch.empty(self.m, self.n, dtype=self.dtype, device=where)
-        self.messages = [torch.zeros(self.elements, device=where) for _ in range(self.inflight)]
-        self.signal = torch.zeros(1, device=where)
         device = self.context.device
+        name = device.torch_name
+        self.a = torch.randn(self.m, self.k, device=name).to(self.dtype)
+        self.b = torch.randn(self.k, self.n, device=name).to(self.dtype)
+        self.c = torch.empty(self.m, self.n, dtype=self.dtype, device=name)
+        self.messages = [torch.zeros(self.elements, device=name) for _ in range(self.inflight)]
+        self.signal = torch.zeros(1, device=name)
         for _ in range(2):
             product_s = device.seconds(self._multiply, 3)
             collective_s = device.seconds(lambda: self._wait(self._start()), 2)
-        chosen = torch.tensor([max(1, round(COVER * collective_s / product_s))], device=where)
-        dist.broadcast(chosen, src=0)
-        self.products = int(chosen)
+        products = torch.tensor([max(1, round(COVER * collective_s / product_s))], device=name)
+        dist.broadcast(products, src=0)
+        self.products = int(products)
 
     def _start(self) -> list[Any]:
         return [dist.all_reduce(message, async_op=True) for message in self.messages]
 
     def _wait(self, pending: list[Any]) -> None:
-        for each in pending:
-            each.wait()
+        for work in pending:
+            work.wait()
 
     def _multiply(self) -> None:
         torch.mm(self.a, self.b, out=self.c)
@@ -95,11 +97,8 @@ class Overlap(AbstractProbe):
         self._multiply()
         assert pending is not None
         pending.wait()
-        return (
-            ""
-            if bool((message == self.context.ranks).all())
-            else "the all-reduce beside a product is wrong"
-        )
+        is_right = bool((message == self.context.ranks).all())
+        return "" if is_right else "the all-reduce beside a product is wrong"
 
     def series(self, samples: int) -> Series:
         between = self.context.device.between
@@ -107,9 +106,9 @@ class Overlap(AbstractProbe):
             (between(m[0], m[1]), between(m[2], m[3]), between(m[4], m[5]), between(m[4], m[6]))
             for m in self._marks[-samples:]
         ]
-        mine = torch.tensor(parts, dtype=torch.float64)
+        times = torch.tensor(parts, dtype=torch.float64)
         if self.context.device.backend == "nccl":
-            mine = mine.to(torch.float32).to(self.signal.device)
-        dist.all_reduce(mine, op=dist.ReduceOp.MAX)
-        columns = {name: tuple(float(v) for v in mine[:, i]) for i, name in enumerate(PARTS)}
+            times = times.to(torch.float32).to(self.signal.device)
+        dist.all_reduce(times, op=dist.ReduceOp.MAX)
+        columns = {name: tuple(float(v) for v in times[:, i]) for i, name in enumerate(PARTS)}
         return columns | {"products": (self.products,)}

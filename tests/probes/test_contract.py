@@ -1,4 +1,4 @@
-"""One contract for every probe: it says its work, answers rightly, and is timed. Run on the CPU, small."""
+"""The contract of every probe, on small points on the CPU: its work, its answer and its times."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -113,7 +113,7 @@ def test_every_probe_gives_a_right_answer_and_declares_its_work(ranks: int) -> N
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
-def test_every_probe_of_jax_runs_in_one_process_with_as_many_devices_as_ranks(ranks: int) -> None:
+def test_every_jax_probe_runs_in_one_process_with_a_device_per_rank(ranks: int) -> None:
     pytest.importorskip("jax")
     world = World(device="cpu", ranks=ranks, framework="jax")
     worker = ProcessWorker(world, {})
@@ -134,7 +134,7 @@ def test_every_probe_of_jax_runs_in_one_process_with_as_many_devices_as_ranks(ra
         worker.close()
 
 
-def probe_of(name: str, asked: dict[str, Scalar], cache_bytes: int = 2**20) -> Any:
+def probe_of(name: str, point_params: dict[str, Scalar], cache_bytes: int = 2**20) -> Any:
     import importlib
 
     module, cls = entry(name).target.split(":")
@@ -142,7 +142,7 @@ def probe_of(name: str, asked: dict[str, Scalar], cache_bytes: int = 2**20) -> A
         torch_name="cpu", backend="gloo", cache_bytes=cache_bytes, fp8="float8_e4m3fn"
     )
     probe = getattr(importlib.import_module(module), cls)(
-        asked, SimpleNamespace(rank=0, ranks=1, device=device)
+        point_params, SimpleNamespace(rank=0, ranks=1, device=device)
     )
     probe.prepare()
     return probe
@@ -151,7 +151,7 @@ def probe_of(name: str, asked: dict[str, Scalar], cache_bytes: int = 2**20) -> A
 @pytest.mark.parametrize(
     "name", [n for n in CATALOG if n.startswith("memory.") or n in ("gemm", "gemm.experts")]
 )
-def test_a_corrupted_result_is_noticed(name: str) -> None:
+def test_a_corrupted_result_is_a_wrong_answer(name: str) -> None:
     for asked in params(name)[:1]:
         probe = probe_of(name, asked)
         probe.call()
@@ -179,7 +179,7 @@ def test_bytes_are_counted_as_stream_counts_them() -> None:
         assert work.bytes_read + work.bytes_written == factor * size
 
 
-def test_a_footprint_in_the_cache_is_a_doubt() -> None:
+def test_a_footprint_in_the_cache_has_a_doubt() -> None:
     asked: dict[str, Scalar] = {"bytes": 65536, "dtype": "float32", "variant": "op"}
     assert probe_of("memory.copy", asked, cache_bytes=2**20).doubts() == (
         FootprintInCache(footprint_bytes=2 * 65536, cache_bytes=2**20),
@@ -187,7 +187,7 @@ def test_a_footprint_in_the_cache_is_a_doubt() -> None:
     assert probe_of("memory.copy", asked, cache_bytes=1024).doubts() == ()
 
 
-def test_the_rows_of_experts_add_up_and_the_fullest_has_its_share() -> None:
+def test_the_rows_of_experts_add_up_and_the_first_expert_has_most() -> None:
     from mi300bench.probes.experts import group_rows
 
     for rows, experts, skew in (
@@ -198,16 +198,13 @@ def test_the_rows_of_experts_add_up_and_the_fullest_has_its_share() -> None:
         (5, 1, 1.0),
         (100, 4, 9.0),
     ):
-        found = group_rows(rows, experts, skew)
-        assert sum(found) == rows and len(found) == experts and min(found) >= 0
-        assert (
-            found[0]
-            == max(found)
-            == min(rows, max(round(rows / experts * skew), -(-rows // experts)))
-        )
+        groups = group_rows(rows, experts, skew)
+        assert sum(groups) == rows and len(groups) == experts and min(groups) >= 0
+        fullest = min(rows, max(round(rows / experts * skew), -(-rows // experts)))
+        assert groups[0] == max(groups) == fullest
 
 
-def test_a_gemm_states_two_flop_a_multiply_add() -> None:
+def test_a_multiply_add_of_a_gemm_is_two_flop() -> None:
     asked = params("gemm")[0]
     assert probe_of("gemm", asked).work().flop == 2 * 33 * 17 * 65
 
@@ -230,12 +227,12 @@ def test_a_gemm_states_two_flop_a_multiply_add() -> None:
         ),
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(name: str, asked: dict[str, Scalar]) -> None:
+def test_invalid_parameters_are_refused(name: str, asked: dict[str, Scalar]) -> None:
     with pytest.raises(PlanError):
         probe_of(name, asked)
 
 
-def test_an_unknown_probe_lists_the_known() -> None:
+def test_an_unknown_probe_is_an_error_that_lists_the_known() -> None:
     with pytest.raises(PlanError) as caught:
         entry("memory.teleport")
     assert "memory.copy" in caught.value.hint
