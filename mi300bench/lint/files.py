@@ -1,4 +1,4 @@
-"""Claim files: TOML, a list of claims with where they stand. Three ship with the package, a user's own are read alike.
+"""Claim files: a list of claims with their sources, in TOML. Three ship; users write their own.
 
 source = "a blog, 2024-10"
 [[claims]]
@@ -36,18 +36,23 @@ def read(path: Path) -> tuple[Claim, ...]:
         return parse(path.read_text(encoding="utf-8"), name=str(path))
     except FileNotFoundError as cause:
         raise PlanError(
-            f"{path} does not exist", hint="mi300bench lint seeds, a claim file, or a tuned config"
+            f"{path} does not exist",
+            hint="give seeds, a store, a run, a claim file or a tuned config",
         ) from cause
     except (OSError, UnicodeDecodeError) as cause:
-        raise RecordError(f"{path} cannot be read: {cause}", hint="a text file in TOML") from cause
+        raise RecordError(
+            f"{path} cannot be read: {cause}", hint="give a text file in TOML"
+        ) from cause
 
 
 def parse(text: str, *, name: str) -> tuple[Claim, ...]:
-    """Return the claims of a document; `RecordError` names what is no claim."""
+    """Return the claims of a document; `RecordError` names the part that is wrong."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as cause:
-        raise RecordError(f"{name} is no TOML: {cause}", hint="see docs/method/lint.md") from cause
+        raise RecordError(
+            f"{name} is not valid TOML: {cause}", hint="see docs/method/lint.md"
+        ) from cause
     rows = document.get("claims")
     if not isinstance(rows, list) or not rows:
         raise RecordError(f"{name} has no [[claims]]", hint="see docs/method/lint.md")
@@ -56,7 +61,7 @@ def parse(text: str, *, name: str) -> tuple[Claim, ...]:
     for claim in claims:
         if claim.id in seen:
             raise RecordError(
-                f"{name}: two claims are called {claim.id!r}", hint="each an id of its own"
+                f"{name}: two claims have the id {claim.id!r}", hint="give each its own id"
             )
         seen.add(claim.id)
     return claims
@@ -65,17 +70,20 @@ def parse(text: str, *, name: str) -> tuple[Claim, ...]:
 def _claim(row: Any, place: int, document: Mapping[str, Any], name: str) -> Claim:
     if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
         raise RecordError(
-            f"{name}: claim {place} has no kind", hint='kind = "throughput", with its figures'
+            f"{name}: claim {place} has no kind",
+            hint='add one, such as kind = "throughput"; see docs/method/lint.md',
         )
     unknown = sorted(set(row) - {"id", "kind", "subject", "figures", "source"})
     if unknown:
         raise RecordError(
-            f"{name}: claim {place} has {unknown[0]}, which nothing reads", hint="figures = { ... }"
+            f"{name}: claim {place} has the unknown key {unknown[0]!r}",
+            hint="known: id, kind, subject, figures, source; figures go into figures = { ... }",
         )
     figures = row.get("figures", {})
     if not isinstance(figures, dict):
         raise RecordError(
-            f"{name}: the figures of claim {place} are no table", hint="figures = { seconds = 1.5 }"
+            f"{name}: the figures of claim {place} are not a table",
+            hint="write figures = { seconds = 1.5 }",
         )
     return Claim(
         id=str(row.get("id", f"{name}:{place}")),
@@ -90,8 +98,8 @@ def _claim(row: Any, place: int, document: Mapping[str, Any], name: str) -> Clai
 def _figure(value: Any, key: str, place: int, name: str) -> Figure:
     if isinstance(value, bool) or not isinstance(value, int | float | str | list):
         raise RecordError(
-            f"{name}: {key} of claim {place} is no figure",
-            hint="a number, a text, or a list of them",
+            f"{name}: {key} of claim {place} is {value!r}, which cannot be a figure",
+            hint="give a number, a text, or a list of them",
         )
     if isinstance(value, list):
         return tuple(_figure(each, key, place, name) for each in value)  # type: ignore[misc]

@@ -5,18 +5,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mi300bench.errors import RecordError
 from mi300bench.lint import peaks, ratios, training, transfer
-from mi300bench.lint.check import found
+from mi300bench.lint.check import finding_on
 from mi300bench.schema.claim import Claim, Figure
 from mi300bench.schema.finding import Finding, LintVerdict
 
 
 def statement(claim: Claim) -> Iterator[Finding]:
-    """Yield that a claim states nothing that physics can judge, with why."""
-    yield found(
+    """Yield that the claim is not judged, with the reason that its note gives."""
+    yield finding_on(
         claim,
         LintVerdict.NOT_JUDGED,
         "physics judges figures",
-        claim.text("note") or "no figure is stated",
+        claim.text("note") or "the claim states no figure",
     )
 
 
@@ -64,27 +64,28 @@ WORDS = (
     "foreign_from",
     "note",
 )
-# Figures that may be nothing or less: what is stated, and what it is held against.
+# Figures that may be zero or negative.
 ANY_SIZE = ("stated", "published", "tolerance", "foreign", "values")
 
 
 def _require_readable(claim: Claim) -> None:
-    """Raise `RecordError` where no rule reads the claim's kind or one of its figures, or a figure cannot be one."""
+    """Raise `RecordError` for a kind or figure that no rule reads, and for an impossible figure."""
     if claim.kind not in KINDS:
         raise RecordError(
-            f"{claim.id}: no rule reads the kind {claim.kind!r}", hint=f"one of {', '.join(KINDS)}"
+            f"{claim.id}: no rule reads claims of the kind {claim.kind!r}",
+            hint=f"one of {', '.join(KINDS)}",
         )
     known = (*KINDS[claim.kind][1].split(), "note")
     for name, value in claim.figures.items():
         if name not in known:
             raise RecordError(
-                f"{claim.id}: no rule reads {name} of a {claim.kind}",
+                f"{claim.id}: no rule reads the figure {name} of a {claim.kind}",
                 hint=f"known: {', '.join(known)}",
             )
         is_word = name in WORDS or (name == "stated" and claim.kind in ("bound", "fit"))
         if isinstance(value, str) != is_word:
             raise RecordError(
-                f"{claim.id}: {name}={value!r} is not {'a text' if is_word else 'a number'}",
+                f"{claim.id}: {name} = {value!r} is not {'a text' if is_word else 'a number'}",
                 hint="see docs/method/lint.md",
             )
         if not is_word:
@@ -99,26 +100,34 @@ def _require_sizes(claim: Claim, name: str, value: Figure) -> None:
             or (number <= 0 and name not in ANY_SIZE)
         ):
             raise RecordError(
-                f"{claim.id}: {name}={number!r} is no figure of this kind",
-                hint="a finite number over 0; see its units",
+                f"{claim.id}: {name} = {number!r} is not possible",
+                hint="give a finite number over 0, in base units (bytes, seconds, FLOP)",
             )
 
 
 def judge(claims: Iterable[Claim]) -> tuple[Finding, ...]:
-    """Return every finding about `claims`, in their order, at least one each; `RecordError` names what no rule reads."""
+    """Return the findings on `claims` in their order, at least one for each claim.
+
+    Raises `RecordError` for a claim that no rule can read.
+    """
     findings: list[Finding] = []
     for claim in claims:
         _require_readable(claim)
         rule, names = KINDS[claim.kind]
         some = list(rule(claim))
         findings += some or [
-            found(claim, LintVerdict.NOT_JUDGED, "figures are judged together", f"too few of: {names}")
+            finding_on(
+                claim,
+                LintVerdict.NOT_JUDGED,
+                "figures are judged together",
+                f"the claim states too few of: {names}",
+            )
         ]
     return tuple(findings)
 
 
 def worst(findings: Iterable[Finding]) -> LintVerdict:
-    """Return the verdict on one claim from the findings about it: the gravest."""
+    """Return the verdict on one claim: the worst of the findings on it."""
     order = (LintVerdict.WRONG, LintVerdict.DOUBTFUL, LintVerdict.SOUND, LintVerdict.NOT_JUDGED)
     seen = {finding.verdict for finding in findings}
     return next((verdict for verdict in order if verdict in seen), LintVerdict.NOT_JUDGED)

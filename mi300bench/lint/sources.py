@@ -1,4 +1,4 @@
-"""Records and tuned configs as claims: what a measurement, an imported log or a config states is held against the same rules."""
+"""Records and tuned configs as claims, so that the same rules check them."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -6,27 +6,32 @@ from dataclasses import replace
 
 from mi300bench import stats
 from mi300bench.hw.facts import DeviceFacts, find_device
-from mi300bench.lint.check import compared, found
+from mi300bench.lint.check import compared, finding_on
 from mi300bench.physics import COLLECTIVES
 from mi300bench.schema.claim import Claim, Figure
 from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.finding import Finding, LintVerdict
+from mi300bench.schema.probe import operation_of
 from mi300bench.schema.record import Measurement, Outcome, Series
 
-# GPUs of a node that are all linked to each other: fewer ranks have links to the others alone.
+# A node's GPUs are all linked to each other; fewer ranks use only the links among themselves.
 FULL_MESH = 8
-# A record says which series hold figures that a tool printed beside its times.
+# The series with figures that a tool printed beside its times, by the names of figures of claims.
 STATED = {
-    "stated_algbw": "algbw", "stated_busbw": "busbw", "stated_bandwidth": "bandwidth", "stated_rate": "rate", "stated_best": "best",
-}  # fmt: skip
+    "algbw": "stated_algbw",
+    "busbw": "stated_busbw",
+    "bandwidth": "stated_bandwidth",
+    "rate": "stated_rate",
+    "best": "stated_best",
+}
 
 
 def _stated(series: Series) -> dict[str, Figure]:
-    return {name: float(series[key][0]) for key, name in STATED.items() if series.get(key)}
+    return {name: float(series[key][0]) for name, key in STATED.items() if series.get(key)}
 
 
 def claims_of(records: Iterable[Measurement]) -> Iterator[Claim]:
-    """Yield what each record with a speed states, where a rule reads it."""
+    """Yield a claim for each record with a speed that a rule reads."""
     for record in records:
         if record.outcome is not Outcome.OK:
             continue
@@ -41,72 +46,68 @@ def claims_of(records: Iterable[Measurement]) -> Iterator[Claim]:
         if claim is not None:
             yield replace(
                 claim,
-                figures={name: value for name, value in claim.figures.items() if _tells(value)},
+                figures={name: value for name, value in claim.figures.items() if _is_stated(value)},
             )
 
 
-def _tells(value: Figure) -> bool:
-    """Return whether a record states a figure at all: a probe that moves nothing has no bytes."""
+def _is_stated(value: Figure) -> bool:
+    """Return whether a figure is stated: a probe that moves nothing has zero bytes."""
     return not isinstance(value, int | float) or (math.isfinite(value) and value > 0)
 
 
 def _device(record: Measurement) -> DeviceFacts | None:
-    """Return the facts of a record's device: not of a part of it, nor of another with its name."""
-    told = record.conditions
+    """Return the facts of a record's device; None for a partition of it, or another of its name."""
     return find_device(
         record.device,
-        arch=str(told.get("device_arch", "")),
-        compute_units=int(str(told.get("compute_units") or 0)),
+        arch=str(record.conditions.get("device_arch", "")),
+        compute_units=int(str(record.conditions.get("compute_units") or 0)),
     )
 
 
 def _claim(record: Measurement, figures: dict[str, Figure]) -> Claim | None:
-    probe, p = record.probe.removeprefix("jax."), record.params
-    subject = f"{record.probe} {' '.join(f'{name}={value}' for name, value in p.items())} on {record.node}"
+    operation, params = operation_of(record.probe), record.params
+    group, _, name = operation.partition(".")
+    settings = " ".join(f"{key}={value}" for key, value in params.items())
+    subject = f"{record.probe} {settings} on {record.node}"
     base = {
         "id": record.id,
         "subject": subject,
         "source": record.source,
         "origin": str(record.origin),
     }
-    if probe.startswith("memory."):
+    if group == "memory":
         moved = record.work.bytes_read + record.work.bytes_written
-        more: dict[str, Figure] = {"bytes": moved, "pattern": probe.removeprefix("memory.")}
+        more: dict[str, Figure] = {"bytes": moved, "pattern": name}
         return Claim(kind="memory_bandwidth", figures=figures | more, **base)
-    if probe == "gemm":
+    if operation == "gemm":
         shape: dict[str, Figure] = {
-            name: float(str(p[name])) for name in ("m", "n", "k") if name in p
+            axis: float(str(params[axis])) for axis in ("m", "n", "k") if axis in params
         }
-        shape |= (
-            {"flop": record.work.flop} if record.work.flop else {}
-        )  # with its batch, where it has one
-        dtype = str(p.get("compute", "")) or str(
-            p.get("dtype", "")
-        )  # a product of another type inside has that one's peak
+        # The FLOP of the record include its batch, if it has one.
+        shape |= {"flop": record.work.flop} if record.work.flop else {}
+        # The peak is that of the type in which the product is computed.
+        dtype = str(params.get("compute", "")) or str(params.get("dtype", ""))
         return Claim(kind="product", figures=figures | shape | {"dtype": dtype}, **base)
-    if probe == "transfer":
-        return Claim(
-            kind="transfer", figures=figures | {"bytes": record.work.message_bytes}, **base
-        )
-    op = probe.removeprefix("collective.")
-    if op in COLLECTIVES and op != probe:
-        link: dict[str, Figure] = {"op": op, "bytes": record.work.message_bytes}
-        link |= (
-            {"ranks": float(record.world.ranks)} if record.world.ranks > 1 else {}
-        )  # one is none: a log did not tell
+    if operation == "transfer":
+        transfer: dict[str, Figure] = {"bytes": record.work.message_bytes}
+        return Claim(kind="transfer", figures=figures | transfer, **base)
+    if group == "collective" and name in COLLECTIVES:
+        link: dict[str, Figure] = {"op": name, "bytes": record.work.message_bytes}
+        # An imported record has one rank where its log does not state the ranks.
+        link |= {"ranks": float(record.world.ranks)} if record.world.ranks > 1 else {}
         return Claim(kind="transfer", figures=figures | link | _line(record), **base)
     return None
 
 
 def _line(record: Measurement) -> dict[str, Figure]:
-    """Return the line rate of a group, where its links are known: in a node those to the other ranks, beyond it the adapters."""
-    device = _device(record)
-    ranks, hosts = (
-        record.world.ranks,
-        [host for host in str(record.conditions.get("hosts", "")).split(",") if host],
-    )
+    """Return the line rate of a group, where its links are known.
+
+    Within a node these are the links to the other ranks, across nodes the network adapters.
+    """
+    device, ranks = _device(record), record.world.ranks
     if device is None or ranks < 2:
         return {}
+    hosts = [host for host in str(record.conditions.get("hosts", "")).split(",") if host]
     if len(hosts) > 1:
         nic = device.facts.get("nic_bandwidth")
         return {"line_rate": nic.value * ranks / len(hosts)} if nic else {}
@@ -121,7 +122,7 @@ def _line(record: Measurement) -> dict[str, Figure]:
 
 
 def judge_config(tuned: TunedConfig, *, name: str) -> Iterator[Finding]:
-    """Yield whether a tuned config agrees with itself: choices with values, ratio with seconds, tokens, capacity."""
+    """Yield whether a tuned config agrees with itself: values with choices, ratio with seconds."""
     for key, choice in tuned.choices.items():
         part, _, leaf = key.rpartition(".")
         table = tuned.config.get(part, {}) if part else tuned.config
@@ -129,15 +130,15 @@ def judge_config(tuned: TunedConfig, *, name: str) -> Iterator[Finding]:
         claim = Claim(
             id=f"{name}:{key}", kind="statement", subject=key, source=name, origin=tuned.origin
         )
-        figures = f"the config has {value!r}, its choice says {choice.value!r}"
+        figures = f"the config has {value!r}, its choice has {choice.value!r}"
         agrees = value == choice.value
-        yield found(
+        yield finding_on(
             claim,
             LintVerdict.SOUND if agrees else LintVerdict.WRONG,
             "a config has what its choices say",
             figures,
             cause="the file was edited after it was tuned",
-            next_step="tune again, or drop the choice",
+            next_step="repeat mi300bench tune, or remove the choice from the file",
         )
     confirmed = tuned.confirmed
     if confirmed is not None:
@@ -156,7 +157,8 @@ def judge_config(tuned: TunedConfig, *, name: str) -> Iterator[Finding]:
                 "a ratio is that of its figures",
                 stated=confirmed.ratio.mid,
                 expected=expected,
-                figures=f"{confirmed.ratio.mid:.3f} of the default's step is stated, the seconds give {expected:.3f}",
-                next_step="the file was edited, or sides were mixed up",
+                figures=f"{confirmed.ratio.mid:.3f} of the default's step is stated, "
+                f"the seconds give {expected:.3f}",
+                next_step="check whether the file was edited; repeat mi300bench tune",
                 tolerance=0.15,
             )

@@ -1,13 +1,14 @@
 """A transfer: size over time against the stated bandwidth, and bus bandwidth against the line rate.
 
-figures: bytes (one, or both readings of an unsure unit), seconds, op, ranks or ranks_at_least, line_rate; and of bandwidths
-any of algbw, busbw, or `bandwidth` where the claim does not say which. One rank is none: then ranks were not told.
+Figures: bytes (or both readings of an ambiguous unit), seconds, op, ranks or ranks_at_least,
+line_rate; and any of algbw, busbw, or `bandwidth` where the claim does not state which it is. A
+claim of one rank is taken as one without ranks.
 """
 
 from collections.abc import Iterator
 
 from mi300bench.errors import RecordError
-from mi300bench.lint.check import TOLERANCE, agree, cause_of, found
+from mi300bench.lint.check import TOLERANCE, agree, cause_of, finding_on
 from mi300bench.lint.peaks import against_published, device_of
 from mi300bench.physics import COLLECTIVES, busbw_factor
 from mi300bench.schema.claim import Claim
@@ -17,32 +18,37 @@ from mi300bench.units import Unit, format_quantity
 SIZE_OVER_TIME, LINE_RATE = "size over time is bandwidth", "bus bandwidth stays under the line rate"
 # A measured busbw may come out this much over a rate that was rounded.
 OVER = 1.02
-# Collective benchmarks print bandwidth with two digits behind the point: half of the last one.
+# Collective benchmarks print GB/s with two decimals: this is half of the last one, in bytes/s.
 PRINTED = 0.5e7
-# Names that others give the operations.
-ALIASES = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter", "alltoall": "all_to_all",
-           "sendrecv": "send_recv"}  # fmt: skip
+# Names that other tools give the operations.
+ALIASES = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "sendrecv": "send_recv",
+}
 
 
 def op_of(claim: Claim) -> str:
-    """Return the claim's operation by our name, ``send_recv`` where it states none."""
-    told = claim.text("op").lower() or "send_recv"
-    op = ALIASES.get(told.replace("_", ""), told)
+    """Return the name that we give the claim's operation; ``send_recv`` where it states none."""
+    stated = claim.text("op").lower() or "send_recv"
+    op = ALIASES.get(stated.replace("_", ""), stated)
     if op not in COLLECTIVES:
         raise RecordError(
-            f"{claim.id}: no operation is called {told!r}", hint=f"one of {', '.join(COLLECTIVES)}"
+            f"{claim.id}: unknown operation {stated!r}", hint=f"one of {', '.join(COLLECTIVES)}"
         )
     return op
 
 
 def ranks_of(claim: Claim) -> int:
-    """Return the claim's ranks, 0 where it states none: nothing is exchanged by one."""
+    """Return the claim's ranks; 0 where it states none, or one, which exchanges nothing."""
     ranks = int(claim.number("ranks") or 0)
     return ranks if ranks > 1 else 0
 
 
 def _factors(claim: Claim) -> tuple[float, float]:
-    """Return the least and the largest busbw / algbw that the claim's operation and ranks allow."""
+    """Return the smallest and the largest busbw / algbw for the claim's operation and ranks."""
     op = op_of(claim)
     if ranks := ranks_of(claim):
         exact = busbw_factor(op, ranks)
@@ -57,25 +63,25 @@ def _sizes(claim: Claim) -> tuple[float, ...]:
 
 
 def rates(claim: Claim) -> tuple[float, ...]:
-    """Return size over time, for each reading of the size."""
+    """Return size over time for each reading of the size."""
     seconds = claim.number("seconds")
     return tuple(size / seconds for size in _sizes(claim)) if seconds else ()
 
 
 def judge(claim: Claim) -> Iterator[Finding]:
-    """Yield what the figures of a transfer say of each other and of the line."""
+    """Yield whether the figures of a transfer agree with each other and with the line rate."""
     least, most = _factors(claim)
     computed = rates(claim)
     algbw, busbw, unnamed = (claim.number(name) for name in ("algbw", "busbw", "bandwidth"))
     others = (
-        [(least, "busbw taken for algbw, or the other way round")]
+        [(least, "busbw taken for algbw, or algbw for busbw")]
         if least == most and abs(least - 1) > TOLERANCE
         else []
     )
     if algbw is not None and computed:
         yield _size_over_time(claim, algbw, computed, "algbw", others)
     if busbw is not None and computed:
-        # Between the least and the largest factor nothing is told apart.
+        # Without ranks any value between the smallest and the largest factor is possible.
         scaled = tuple(rate * f for rate in computed for f in (least, most))
         nearest = min(max(busbw, min(scaled)), max(scaled))
         yield _size_over_time(claim, busbw, (nearest,), "busbw", others)
@@ -111,16 +117,16 @@ def _size_over_time(
     others: list[tuple[float, str]],
 ) -> Finding:
     best = min(computed, key=lambda rate: abs(rate - stated))
-    figures = f"{name} is stated as {_rate(stated)}, size over time gives {_rate(best)}"
+    figures = f"{_rate(stated)} of {name} is stated, size over time gives {_rate(best)}"
     if agree(stated, best) or abs(stated - best) <= 1.01 * PRINTED:
-        return found(claim, LintVerdict.SOUND, SIZE_OVER_TIME, figures)
-    return found(
+        return finding_on(claim, LintVerdict.SOUND, SIZE_OVER_TIME, figures)
+    return finding_on(
         claim,
         LintVerdict.WRONG,
         SIZE_OVER_TIME,
         figures,
         cause=cause_of(stated, best, others),
-        next_step="find the units of size, time and bandwidth, and which bandwidth it is",
+        next_step="check the units of size, time and bandwidth, and whether it is algbw or busbw",
     )
 
 
@@ -131,7 +137,10 @@ def _unnamed(
     factors: tuple[float, float],
     limit: float | None,
 ) -> Iterator[Finding]:
-    """Yield the verdict on a bandwidth that may be algbw or busbw: sound where one reading holds against time and line."""
+    """Yield the finding on a bandwidth that may be algbw or busbw.
+
+    It is sound where one of the two readings agrees with size over time and with the line rate.
+    """
     least, most = factors
     as_algbw = not computed or any(agree(stated, rate) for rate in computed)
     as_busbw = not computed or any(
@@ -140,60 +149,66 @@ def _unnamed(
     )
     holds_algbw = as_algbw and (not limit or stated * least <= limit * OVER)
     holds_busbw = as_busbw and (not limit or stated <= limit * OVER)
-    told = ", ".join(_rate(rate) for rate in computed)
+    size_over_time = ", ".join(_rate(rate) for rate in computed)
     bus = f"{_rate(stated * least)}" + (f" to {_rate(stated * most)}" if most > least else "")
-    figures = f"{_rate(stated)} is stated" + (f", size over time gives {told}" if told else "")
-    figures += f"; as algbw it is a busbw of {bus}" + (
-        f", the line rate is {_rate(limit)}" if limit else ""
-    )
+    figures = f"{_rate(stated)} is stated"
+    if size_over_time:
+        figures += f", size over time gives {size_over_time}"
+    figures += f"; read as algbw it is a busbw of {bus}"
+    if limit:
+        figures += f", the line rate is {_rate(limit)}"
     if holds_algbw or holds_busbw:
-        yield found(
+        yield finding_on(
             claim,
             LintVerdict.SOUND,
             SIZE_OVER_TIME,
-            f"{figures}; as {'algbw' if holds_algbw else 'busbw'} it agrees",
+            f"{figures}; read as {'algbw' if holds_algbw else 'busbw'} it agrees",
         )
         return
     rule = LINE_RATE if as_algbw or as_busbw else SIZE_OVER_TIME
     near = min(computed, key=lambda rate: abs(rate - stated)) if computed else stated * least
     cause = (
-        "the time fits an algbw whose busbw is over the line rate"
+        "read as algbw it agrees with the time, but its busbw is over the line rate"
         if rule == LINE_RATE
         else cause_of(stated, near, [(least, "busbw")])
     )
-    yield found(
+    yield finding_on(
         claim,
         LintVerdict.WRONG,
         rule,
         figures,
         cause=cause,
-        next_step="ask for ranks, and whether it is algbw or busbw",
+        next_step="find out the number of ranks, and whether it is algbw or busbw",
     )
 
 
 def _under_the_line(claim: Claim, bus: float, limit: float) -> Finding:
-    """Return whether busbw stays under what the links carry: for an all-reduce in the switch that is algbw, not busbw."""
+    """Return whether busbw stays under the line rate.
+
+    An all-reduce that the switch computes moves less: there algbw stays under the line rate.
+    """
     figures = f"busbw {_rate(bus)}, line rate {_rate(limit)}"
     if bus <= limit * OVER:
-        return found(claim, LintVerdict.SOUND, LINE_RATE, figures)
+        return finding_on(claim, LintVerdict.SOUND, LINE_RATE, figures)
     device = device_of(claim)
     is_switched = (
         device is not None and device.arch.startswith("sm_") and op_of(claim) == "all_reduce"
     )
     if is_switched and bus <= limit * OVER * _factors(claim)[1]:
-        return found(
+        return finding_on(
             claim,
             LintVerdict.SOUND,
             LINE_RATE,
-            f"{figures}: over it, as a reduction in the switch (NVLS) can be",
+            f"{figures}: a reduction in the switch (NVLS) can exceed it",
         )
-    return found(
+    return finding_on(
         claim,
         LintVerdict.WRONG,
         LINE_RATE,
         figures,
         cause=cause_of(bus, limit),
-        next_step="reduction in the switch (SHARP, NVLS) can pass a ring's bound; without one, check size, time and factor",
+        next_step="check size, time and factor; only a reduction in the switch (SHARP, NVLS) can "
+        "exceed the line rate",
     )
 
 

@@ -1,0 +1,15 @@
+"""One claim and what the linter finds."""
+
+from mi300bench.lint.judge import judge, worst
+from mi300bench.schema.claim import Claim, Figure
+from mi300bench.schema.finding import Finding, LintVerdict
+
+
+def findings_on(kind: str, **figures: Figure) -> tuple[Finding, ...]:
+    """Return the findings on one claim."""
+    return judge([Claim(id="row", kind=kind, subject="", figures=figures)])
+
+
+def verdict_on(kind: str, **figures: Figure) -> LintVerdict:
+    """Return the verdict on one claim."""
+    return worst(findings_on(kind, **figures))
