@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mi300bench.errors import RecordError
 from mi300bench.schema.codec import decode
 from mi300bench.schema.record import Measurement, Outcome
@@ -26,6 +28,14 @@ class Run:
         return {(r.point, r.pass_index) for r in self.records if r.outcome is not Outcome.FAILED}
 
 
+def _parsed(line: bytes) -> Any:
+    """Return a line of JSON; `ValueError` where it is none. NaN, which JSON lacks and Python writes, is read as well."""
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return json.loads(line)
+
+
 def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
     try:
         data = path.read_bytes()
@@ -40,7 +50,7 @@ def _lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
         if not line.strip():
             continue
         try:
-            document = json.loads(line)
+            document = _parsed(line)
         except ValueError as cause:
             raise RecordError(
                 f"{path}:{number} is not JSON: {cause}",
