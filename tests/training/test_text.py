@@ -11,7 +11,7 @@ from mi300bench.errors import NodeError, PlanError
 
 from mi300bench_training import text
 from mi300bench_training.lora405b import data as lora_data
-from mi300bench_training.lora405b.config import DataConfig
+from mi300bench_training.lora405b.config import LoraDataConfig
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_zaya1_s_batches_are_those_of_the_first_version(folder: Path) -> None:
 
 
 def test_lora405b_s_batches_are_those_of_the_first_version(folder: Path) -> None:
-    packed = lora_data.load(DataConfig(path=str(folder), seq_len=64, batch=4), vocab=384)
+    packed = lora_data.load(LoraDataConfig(path=str(folder), seq_len=64, batch=4), vocab=384)
     cursor, batches = lora_data.Cursor(), []
     for _ in range(3):
         rows, cursor = cursor.take(packed.train, 4, 1)

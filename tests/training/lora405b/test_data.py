@@ -8,7 +8,7 @@ import pytest
 from mi300bench.errors import PlanError, RecordError
 
 from mi300bench_training.lora405b import data
-from mi300bench_training.lora405b.config import DataConfig
+from mi300bench_training.lora405b.config import LoraDataConfig
 from mi300bench_training.lora405b.data import END, IGNORED, START, Cursor, Document
 
 
@@ -39,7 +39,7 @@ def test_a_document_over_the_end_of_a_row_goes_on_in_the_next() -> None:
 def test_every_form_of_instruction_data_is_read(tmp_path: Path, row: dict) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("\n" + json.dumps(row) + "\n")
-    (found,) = data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))
+    (found,) = data.documents(LoraDataConfig(path=str(path)), data.Tokenizer("", 384))
     assert (
         found.tokens[0] == START and found.tokens[-1] == END and bytes(found.tokens[-3:-1]) == b"cd"
     )
@@ -57,16 +57,16 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(RecordError, match=said):
-            data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))
+            data.documents(LoraDataConfig(path=str(path)), data.Tokenizer("", 384))
     path.write_text('{"text": "x"}')
     with pytest.raises(PlanError, match="under two rows"):
-        data.load(DataConfig(path=str(path), seq_len=64), vocab=384)
+        data.load(LoraDataConfig(path=str(path), seq_len=64), vocab=384)
     with pytest.raises(PlanError, match="vocabulary"):
         data.Tokenizer("", 100)
 
 
 def test_the_corpus_that_every_python_ships_is_packed_and_a_part_held_out() -> None:
-    corpus = data.load(DataConfig(seq_len=64), vocab=384)
+    corpus = data.load(LoraDataConfig(seq_len=64), vocab=384)
     assert (
         len(corpus.train["tokens"]) > 3000
         and 50 < len(corpus.held_out["tokens"]) < len(corpus.train["tokens"]) / 5
@@ -116,7 +116,7 @@ def test_two_texts_of_one_length_have_digests_of_their_own(tmp_path: Path) -> No
     for text in ("a" * 300, "b" * 300, "a" * 300):
         (tmp_path / "text.txt").write_text(text)
         digests.add(
-            data.load(DataConfig(path=str(tmp_path / "text.txt"), seq_len=16), vocab=384).digest
+            data.load(LoraDataConfig(path=str(tmp_path / "text.txt"), seq_len=16), vocab=384).digest
         )
     assert len(digests) == 2
 
@@ -129,7 +129,7 @@ def test_a_line_ends_at_a_newline_alone(tmp_path: Path) -> None:
         + json.dumps({"text": "three"})
         + "\n"
     )
-    assert len(data.documents(DataConfig(path=str(path)), data.Tokenizer("", 384))) == 2
+    assert len(data.documents(LoraDataConfig(path=str(path)), data.Tokenizer("", 384))) == 2
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,15 @@ from dataclasses import replace
 import pytest
 
 from mi300bench_training.zaya1 import memory
-from mi300bench_training.zaya1.config import ComputeConfig, DataConfig, ModelConfig, TrainConfig
+from mi300bench_training.zaya1.config import (
+    ZayaComputeConfig,
+    ZayaDataConfig,
+    ZayaModelConfig,
+    ZayaConfig,
+)
 from mi300bench_training.zaya1.spec import TRAINER
 
-SHAPE = ModelConfig(
+SHAPE = ZayaModelConfig(
     vocab=64,
     hidden=96,
     blocks=2,
@@ -21,17 +26,17 @@ SHAPE = ModelConfig(
 )
 
 
-def config_of(precision: str, experts: str, blocks: int) -> TrainConfig:
-    return TrainConfig(
+def config_of(precision: str, experts: str, blocks: int) -> ZayaConfig:
+    return ZayaConfig(
         preset="test",
         model=replace(SHAPE, blocks=blocks),
-        data=DataConfig(seq_len=64, micro_batch=4),
-        compute=ComputeConfig(experts=experts),
+        data=ZayaDataConfig(seq_len=64, micro_batch=4),
+        compute=ZayaComputeConfig(experts=experts),
         precision=precision,
     )
 
 
-def kept_bytes(config: TrainConfig) -> tuple[float, float]:
+def kept_bytes(config: ZayaConfig) -> tuple[float, float]:
     """Return the bytes that autograd keeps in a forward pass, and the mean load of the blocks.
 
     Parameters do not count, and each storage counts once.

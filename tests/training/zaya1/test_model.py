@@ -2,11 +2,11 @@ import pytest
 from mi300bench.errors import PlanError
 
 from mi300bench_training.zaya1 import shapes
-from mi300bench_training.zaya1.config import PRESETS, ModelConfig
+from mi300bench_training.zaya1.config import PRESETS, ZayaModelConfig
 from mi300bench_training.zaya1.spec import TRAINER
 
 pytestmark = pytest.mark.torch
-SMALL = ModelConfig(
+SMALL = ZayaModelConfig(
     vocab=50,
     hidden=32,
     blocks=2,
@@ -60,12 +60,12 @@ def config_of(**parts):
     """The small test model as a whole config; keys of a part in dotted form are not needed here."""
     from dataclasses import replace
 
-    from mi300bench_training.zaya1.config import ComputeConfig, DataConfig, TrainConfig
+    from mi300bench_training.zaya1.config import ZayaComputeConfig, ZayaDataConfig, ZayaConfig
 
-    compute = ComputeConfig(**parts.pop("compute", {}))
-    data = DataConfig(seq_len=12, **parts.pop("data", {}))
+    compute = ZayaComputeConfig(**parts.pop("compute", {}))
+    data = ZayaDataConfig(seq_len=12, **parts.pop("data", {}))
     precision = parts.pop("precision", "float32")
-    return TrainConfig(
+    return ZayaConfig(
         preset="test",
         model=replace(SMALL, **parts),
         compute=compute,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mi300bench_training.zaya1.config import ModelConfig, TrainConfig
+from mi300bench_training.zaya1.config import ZayaModelConfig, ZayaConfig
 
 pytestmark = pytest.mark.torch
-MODEL = ModelConfig(
+MODEL = ZayaModelConfig(
     vocab=97,
     hidden=64,
     blocks=3,
@@ -97,7 +97,7 @@ def pair():
             attn_implementation="eager",
         )
     ).train()
-    ours = build(TrainConfig(preset="parity", model=MODEL, seed=5), device="cpu")
+    ours = build(ZayaConfig(preset="parity", model=MODEL, seed=5), device="cpu")
     generator = torch.Generator().manual_seed(7)
     there = dict(theirs.named_parameters())
     with torch.no_grad():

@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from mi300bench_training.lora405b import shapes
-from mi300bench_training.lora405b.config import LoraConfig, ModelConfig
+from mi300bench_training.lora405b.config import LoraConfig, LlamaConfig
 
 Tree = dict[str, Any]
 
 
-def draw(model: ModelConfig, lora: LoraConfig, key: jax.Array) -> Tree:
+def draw(model: LlamaConfig, lora: LoraConfig, key: jax.Array) -> Tree:
     """Return adapters {layers: {target: {a, b}}, lm_head: {a, b}}, float32, layers stacked."""
     tree: Tree = {"layers": {}}
     for parameter in shapes.adapters(model, lora):

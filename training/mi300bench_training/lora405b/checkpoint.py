@@ -16,7 +16,7 @@ from mi300bench_training import checkpoint
 from mi300bench_training.checkpoint import SavedRun
 from mi300bench_training.history import RunHistory
 from mi300bench_training.lora405b import multihost, peft_files, sharding
-from mi300bench_training.lora405b.config import TrainConfig
+from mi300bench_training.lora405b.config import LoraRunConfig
 from mi300bench_training.lora405b.data import Cursor
 
 OPTIMIZER = "optimizer.safetensors"
@@ -33,7 +33,7 @@ class LoraRun:
     history: RunHistory
 
 
-def save(folder: Path, config: TrainConfig, run: LoraRun, *, text: str) -> None:
+def save(folder: Path, config: LoraRunConfig, run: LoraRun, *, text: str) -> None:
     """Write a run as it is now; `text` is the digest of what it is trained on."""
 
     def write_state(partial: Path) -> None:
@@ -56,7 +56,7 @@ def save(folder: Path, config: TrainConfig, run: LoraRun, *, text: str) -> None:
     checkpoint.save(folder, saved, write_state)
 
 
-def save_from_first(folder: Path, config: TrainConfig, run: LoraRun, *, text: str) -> None:
+def save_from_first(folder: Path, config: LoraRunConfig, run: LoraRun, *, text: str) -> None:
     """Gather the state and save it in process 0; where that fails, every process raises."""
     state = multihost.gathered(run.state)
     failure: Exception | None = None
@@ -80,7 +80,7 @@ def check(folder: Path) -> None:
         checkpoint.read(path)
 
 
-def load(folder: Path, config: TrainConfig, fresh: Any, *, text: str) -> LoraRun | None:
+def load(folder: Path, config: LoraRunConfig, fresh: Any, *, text: str) -> LoraRun | None:
     """Return the newest checkpoint, in the form of the `fresh` state; None where there is none.
 
     `PlanError` where it belongs to another config or to another text.

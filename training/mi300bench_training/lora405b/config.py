@@ -17,7 +17,7 @@ TARGETS = (*LAYER_TARGETS, "lm_head")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelConfig:
+class LlamaConfig:
     """The architecture. `rope_factor` 1 leaves the rotary frequencies unscaled."""
 
     vocab: int
@@ -114,7 +114,7 @@ class MeshConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataConfig:
+class LoraDataConfig:
     """Text and batch: `batch` rows of `seq_len` tokens a step over all devices, in `accumulate` parts.
 
     Without a path CPython's documentation; without a tokenizer (a Hugging Face ``tokenizer.json``) bytes.
@@ -140,7 +140,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeConfig:
+class LoraComputeConfig:
     """How the same numbers are computed.
 
     `remat`: keep every activation, keep the results of products and none of what follows from them, or keep a layer's input alone.
@@ -166,7 +166,7 @@ class ComputeConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizerConfig(AdamWConfig):
+class LoraOptimizerConfig(AdamWConfig):
     """AdamW on the adapters alone; the learning rate falls along a cosine."""
 
     lr: float = 3e-4
@@ -175,7 +175,7 @@ class OptimizerConfig(AdamWConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchConfig:
+class JaxLaunchConfig:
     """What JAX is told before it starts on a GPU; 0 leaves it JAX's own.
 
     `memory_fraction` of the device for its pool (JAX's default is 0.75), `combine_bytes` up to which XLA joins collectives.
@@ -193,20 +193,20 @@ class LaunchConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainConfig:
+class LoraRunConfig:
     """One run, whole. `precision` is that of the frozen weights and activations; adapters and optimizer are float32.
 
     `weights` is a folder of Hugging Face safetensors; without one they are drawn. `adapter` is a PEFT folder to start from.
     """
 
     preset: str
-    model: ModelConfig
+    model: LlamaConfig
     lora: LoraConfig = field(default_factory=LoraConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
-    data: DataConfig = field(default_factory=DataConfig)
-    compute: ComputeConfig = field(default_factory=ComputeConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    launch: LaunchConfig = field(default_factory=LaunchConfig)
+    data: LoraDataConfig = field(default_factory=LoraDataConfig)
+    compute: LoraComputeConfig = field(default_factory=LoraComputeConfig)
+    optimizer: LoraOptimizerConfig = field(default_factory=LoraOptimizerConfig)
+    launch: JaxLaunchConfig = field(default_factory=JaxLaunchConfig)
     precision: str = "bfloat16"
     weights: str = ""
     adapter: str = ""
@@ -230,40 +230,40 @@ class TrainConfig:
 
 
 PARTS: Mapping[str, type[Any]] = {
-    "model": ModelConfig,
+    "model": LlamaConfig,
     "lora": LoraConfig,
     "mesh": MeshConfig,
-    "data": DataConfig,
-    "compute": ComputeConfig,
-    "optimizer": OptimizerConfig,
-    "launch": LaunchConfig,
+    "data": LoraDataConfig,
+    "compute": LoraComputeConfig,
+    "optimizer": LoraOptimizerConfig,
+    "launch": JaxLaunchConfig,
 }
 
 PRESETS = {
-    "tiny": TrainConfig(
+    "tiny": LoraRunConfig(
         preset="tiny",
-        model=ModelConfig(vocab=384, hidden=128, layers=4, heads=4, kv_heads=2, head_dim=32, ffn=352),
+        model=LlamaConfig(vocab=384, hidden=128, layers=4, heads=4, kv_heads=2, head_dim=32, ffn=352),
         precision="float32",
     ),
-    "bench": TrainConfig(
+    "bench": LoraRunConfig(
         preset="bench",
-        model=ModelConfig(vocab=8192, hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, ffn=1408),
-        data=DataConfig(seq_len=512, batch=4),
-        compute=ComputeConfig(remat="dots", attention_block=128),
+        model=LlamaConfig(vocab=8192, hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, ffn=1408),
+        data=LoraDataConfig(seq_len=512, batch=4),
+        compute=LoraComputeConfig(remat="dots", attention_block=128),
         precision="float32",
     ),
-    "8b": TrainConfig(
+    "8b": LoraRunConfig(
         preset="8b",
-        model=ModelConfig(vocab=128_256, hidden=4096, layers=32, heads=32, kv_heads=8, head_dim=128, ffn=14_336),
+        model=LlamaConfig(vocab=128_256, hidden=4096, layers=32, heads=32, kv_heads=8, head_dim=128, ffn=14_336),
     ),
-    "70b": TrainConfig(
+    "70b": LoraRunConfig(
         preset="70b",
-        model=ModelConfig(vocab=128_256, hidden=8192, layers=80, heads=64, kv_heads=8, head_dim=128, ffn=28_672),
+        model=LlamaConfig(vocab=128_256, hidden=8192, layers=80, heads=64, kv_heads=8, head_dim=128, ffn=28_672),
     ),
-    "405b": TrainConfig(
+    "405b": LoraRunConfig(
         preset="405b",
-        model=ModelConfig(vocab=128_256, hidden=16_384, layers=126, heads=128, kv_heads=8, head_dim=128, ffn=53_248),
+        model=LlamaConfig(vocab=128_256, hidden=16_384, layers=126, heads=128, kv_heads=8, head_dim=128, ffn=53_248),
         mesh=MeshConfig(fsdp=8),
-        data=DataConfig(seq_len=64, batch=16),
+        data=LoraDataConfig(seq_len=64, batch=16),
     ),
 }  # fmt: skip

@@ -21,7 +21,7 @@ from mi300bench.errors import NodeError, PlanError, RecordError
 from numpy.typing import NDArray
 
 from mi300bench_training import text
-from mi300bench_training.lora405b.config import DataConfig
+from mi300bench_training.lora405b.config import LoraDataConfig
 
 IGNORED = -1  # a target that does not count
 BYTES, START, END = 256, 256, 257  # the built-in tokenizer: a byte a token, and two marks
@@ -163,7 +163,7 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
         yield pair
 
 
-def documents(config: DataConfig, tokenizer: Tokenizer) -> list[Document]:
+def documents(config: LoraDataConfig, tokenizer: Tokenizer) -> list[Document]:
     """Return the documents of a file or a folder, or those of CPython's documentation."""
     if config.path:
         pairs = [pair for file in text.files_of(Path(config.path)) for pair in _read(file)]
@@ -234,7 +234,7 @@ def split(documents: list[Document], seq_len: int) -> tuple[list[Document], list
     return _first_tokens(documents, total - max(total // one_in, seq_len))
 
 
-def load(config: DataConfig, *, vocab: int) -> PackedText:
+def load(config: LoraDataConfig, *, vocab: int) -> PackedText:
     """Return the packed text, a twentieth of it held out."""
     tokenizer = Tokenizer(config.tokenizer, vocab)
     kept, held = split(documents(config, tokenizer), config.seq_len)

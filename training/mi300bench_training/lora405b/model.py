@@ -21,7 +21,7 @@ from jax.ad_checkpoint import checkpoint_name
 
 from mi300bench_training.lora405b import shapes
 from mi300bench_training.lora405b.attention import KEPT, attention
-from mi300bench_training.lora405b.config import ModelConfig, TrainConfig
+from mi300bench_training.lora405b.config import LlamaConfig, LoraRunConfig
 from mi300bench_training.lora405b.sharding import Placing
 
 Tree = dict[str, Any]
@@ -32,7 +32,7 @@ POLICIES: dict[str, Any] = {
 }
 
 
-def empty(config: TrainConfig) -> Tree:
+def empty(config: LoraRunConfig) -> Tree:
     """Return the frozen weights as shapes and types alone."""
     kind = jnp.dtype(config.precision)
     tree: Tree = {"layers": {}}
@@ -42,7 +42,7 @@ def empty(config: TrainConfig) -> Tree:
     return tree
 
 
-def draw(config: TrainConfig, key: Array) -> Tree:
+def draw(config: LoraRunConfig, key: Array) -> Tree:
     """Return random weights: normal(0, 0.02), norms 1."""
 
     def one(path: Any, leaf: jax.ShapeDtypeStruct, mine: Array) -> Array:
@@ -58,7 +58,7 @@ def draw(config: TrainConfig, key: Array) -> Tree:
     return drawn
 
 
-def frequencies(model: ModelConfig) -> list[float]:
+def frequencies(model: LlamaConfig) -> list[float]:
     """Return the rotary frequencies, scaled as Hugging Face's rope type `llama3` does."""
     frequencies = []
     for index in range(0, model.head_dim, 2):
@@ -225,7 +225,7 @@ def shapes_order(name: str) -> int:
 
 
 def layer(
-    config: TrainConfig,
+    config: LoraRunConfig,
     x: Array,
     linear: Linear,
     cos: Array,
@@ -255,7 +255,7 @@ def layer(
 
 
 def hidden_states(
-    config: TrainConfig,
+    config: LoraRunConfig,
     weights: Tree,
     adapters: Tree,
     tokens_BT: Array,
@@ -291,7 +291,7 @@ def hidden_states(
 
 
 def logits(
-    config: TrainConfig,
+    config: LoraRunConfig,
     weights: Tree,
     adapters: Tree,
     tokens_BT: Array,

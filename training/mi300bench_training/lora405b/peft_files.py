@@ -13,7 +13,7 @@ from mi300bench.errors import PlanError, RecordError
 from numpy.typing import NDArray
 
 from mi300bench_training.lora405b import shapes
-from mi300bench_training.lora405b.config import LoraConfig, ModelConfig
+from mi300bench_training.lora405b.config import LoraConfig, LlamaConfig
 
 Tree = dict[str, Any]
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
@@ -23,7 +23,7 @@ PLACES = {name: f"self_attn.{name}" for name in ("q_proj", "k_proj", "v_proj", "
 PARTS = {"a": "lora_A", "b": "lora_B"}
 
 
-def names(model: ModelConfig, target: str, part: str) -> list[str]:
+def names(model: LlamaConfig, target: str, part: str) -> list[str]:
     """Return PEFT's name of each matrix of a target, by layer; the head has one."""
     if target == "lm_head":
         return [f"base_model.model.lm_head.{PARTS[part]}.weight"]
@@ -33,7 +33,7 @@ def names(model: ModelConfig, target: str, part: str) -> list[str]:
     ]
 
 
-def to_peft(adapters: Tree, model: ModelConfig, lora: LoraConfig) -> dict[str, NDArray[np.float32]]:
+def to_peft(adapters: Tree, model: LlamaConfig, lora: LoraConfig) -> dict[str, NDArray[np.float32]]:
     """Return adapters by PEFT's names."""
     tensors: dict[str, NDArray[np.float32]] = {}
     for target in lora.targets:
@@ -47,7 +47,7 @@ def to_peft(adapters: Tree, model: ModelConfig, lora: LoraConfig) -> dict[str, N
 
 
 def save(
-    folder: Path, adapters: Tree, model: ModelConfig, lora: LoraConfig, *, base: str = ""
+    folder: Path, adapters: Tree, model: LlamaConfig, lora: LoraConfig, *, base: str = ""
 ) -> None:
     """Write adapters so that ``PeftModel.from_pretrained(model, folder)`` reads them."""
     from safetensors.numpy import save_file
@@ -133,7 +133,7 @@ def require_same(folder: Path, lora: LoraConfig) -> None:
             )
 
 
-def load(folder: Path, model: ModelConfig, lora: LoraConfig) -> Tree:
+def load(folder: Path, model: LlamaConfig, lora: LoraConfig) -> Tree:
     """Return the adapters of a PEFT folder; `RecordError` names a tensor that does not fit."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file

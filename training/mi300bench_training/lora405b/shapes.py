@@ -11,7 +11,7 @@ dp    and fsdp: the adapters' gradients are all-reduced once, of A and B what mp
 
 from mi300bench.schema.model import Gemm, MeshTraffic, ModelDescription, Parameter
 
-from mi300bench_training.lora405b.config import LoraConfig, ModelConfig, TrainConfig
+from mi300bench_training.lora405b.config import LoraConfig, LlamaConfig, LoraRunConfig
 
 SPLIT_INPUTS = (
     "o_proj",
@@ -19,7 +19,7 @@ SPLIT_INPUTS = (
 )  # whose input mp splits, and A with it; elsewhere it splits the output, and B with it
 
 
-def linears(model: ModelConfig) -> dict[str, tuple[int, int]]:
+def linears(model: LlamaConfig) -> dict[str, tuple[int, int]]:
     """Return (in, out) of each linear layer of a block, by PEFT's names."""
     query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
     return {
@@ -33,7 +33,7 @@ def linears(model: ModelConfig) -> dict[str, tuple[int, int]]:
     }
 
 
-def parameters(model: ModelConfig) -> tuple[Parameter, ...]:
+def parameters(model: LlamaConfig) -> tuple[Parameter, ...]:
     """Return every frozen tensor, layers stacked along the first axis."""
     norms = [
         Parameter(name=f"layers.{name}", shape=(model.layers, model.hidden))
@@ -51,7 +51,7 @@ def parameters(model: ModelConfig) -> tuple[Parameter, ...]:
     )
 
 
-def adapters(model: ModelConfig, lora: LoraConfig) -> tuple[Parameter, ...]:
+def adapters(model: LlamaConfig, lora: LoraConfig) -> tuple[Parameter, ...]:
     """Return every adapter tensor: A [in, rank] and B [rank, out], stacked over layers."""
     found = []
     for name in lora.targets:
@@ -68,7 +68,7 @@ def count(tensors: tuple[Parameter, ...]) -> int:
     return sum(tensor.elements for tensor in tensors)
 
 
-def matmul_elements(model: ModelConfig) -> int:
+def matmul_elements(model: LlamaConfig) -> int:
     """Return the weights that a token is multiplied with: layers and head, without norms and embedding."""
     return (
         model.layers * sum(inside * outside for inside, outside in linears(model).values())
@@ -76,7 +76,7 @@ def matmul_elements(model: ModelConfig) -> int:
     )
 
 
-def gemms(model: ModelConfig, tokens: int) -> tuple[Gemm, ...]:
+def gemms(model: LlamaConfig, tokens: int) -> tuple[Gemm, ...]:
     """Return the products of one forward pass over `tokens` tokens; the backward pass adds the input gradients alone."""
     inner = tuple(
         Gemm(name=name, m=tokens, n=outside, k=inside, count=model.layers)
@@ -85,7 +85,7 @@ def gemms(model: ModelConfig, tokens: int) -> tuple[Gemm, ...]:
     return (*inner, Gemm(name="lm_head", m=tokens, n=model.vocab, k=model.hidden))
 
 
-def describe(config: TrainConfig) -> ModelDescription:
+def describe(config: LoraRunConfig) -> ModelDescription:
     """Return the model of `config` as numbers; the trainable tensors are the adapters."""
     model = config.model
     return ModelDescription(
@@ -100,7 +100,7 @@ def describe(config: TrainConfig) -> ModelDescription:
     )
 
 
-def mesh_gemms(config: TrainConfig) -> tuple[Gemm, ...]:
+def mesh_gemms(config: LoraRunConfig) -> tuple[Gemm, ...]:
     """Return the forward products of one device on the config's mesh, for one part of an accumulated batch."""
     mesh, found = config.mesh, []
     tokens = (
@@ -118,7 +118,7 @@ def mesh_gemms(config: TrainConfig) -> tuple[Gemm, ...]:
     return tuple(found)
 
 
-def divides(config: TrainConfig) -> bool:
+def divides(config: LoraRunConfig) -> bool:
     """Return whether the mesh divides every tensor as the sharding rules cut it, and mp no key-value head."""
     mesh, model = config.mesh, config.model
     both = mesh.fsdp * mesh.mp
@@ -128,7 +128,7 @@ def divides(config: TrainConfig) -> bool:
     )
 
 
-def held_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+def held_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
     """Return what a device holds at least: its weights, its float32 adapters with two moments, and what remat keeps of each layer.
 
     "full" keeps a layer's input; "dots", and "none" at least, also queries, keys, values, two states, gate and up
@@ -149,14 +149,14 @@ def held_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     )
 
 
-def flop_per_token(config: TrainConfig) -> float:
+def flop_per_token(config: LoraRunConfig) -> float:
     """Return the FLOP of a step per token: forward 2 and input gradients 2 a weight, adapters 6, causal attention 6 a pair."""
     model = config.model
     attention = 6 * model.layers * config.data.seq_len * model.heads * model.head_dim
     return 4.0 * matmul_elements(model) + 6.0 * count(adapters(model, config.lora)) + attention
 
 
-def traffic(config: TrainConfig, element_bytes: int) -> MeshTraffic:
+def traffic(config: LoraRunConfig, element_bytes: int) -> MeshTraffic:
     """Return what a step on the config's mesh exchanges."""
     model, data = config.model, config.data
     return MeshTraffic(
@@ -170,12 +170,12 @@ def traffic(config: TrainConfig, element_bytes: int) -> MeshTraffic:
     )
 
 
-def all_reduces(config: TrainConfig) -> int:
+def all_reduces(config: LoraRunConfig) -> int:
     """Return how often mp reduces a layer's activations in a step."""
     return 5 if config.compute.remat == "full" else 4
 
 
-def gathered_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+def gathered_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
     """Return what a device receives of weights in a step: two passes a part, (fsdp - 1) / fsdp of what mp leaves it."""
     mesh = config.mesh
     return (
@@ -189,7 +189,7 @@ def gathered_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     )
 
 
-def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+def reduced_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
     """Return what a device sends of activations in a step over mp: four all-reduces a layer, five where layers are recomputed."""
     mesh, model = config.mesh, config.model
     tokens = config.data.batch * config.data.seq_len / (mesh.dp * mesh.fsdp)
@@ -197,12 +197,12 @@ def reduced_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     return all_reduces(config) * model.layers * each
 
 
-def gradient_message_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+def gradient_message_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
     """Return the gradients of A and B that a device gives to the all-reduce over dp x fsdp, for one part of the batch."""
     return sum(_adapter_parts(config)) * element_bytes
 
 
-def gradient_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
+def gradient_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
     """Return what a device receives of the adapters' gradients in a step: an all-reduce over dp x fsdp a part of the batch."""
     groups = config.mesh.dp * config.mesh.fsdp
     return (
@@ -214,7 +214,7 @@ def gradient_bytes(config: TrainConfig, element_bytes: int = 2) -> float:
     )
 
 
-def _adapter_parts(config: TrainConfig, *, also_fsdp: bool = False) -> list[float]:
+def _adapter_parts(config: LoraRunConfig, *, also_fsdp: bool = False) -> list[float]:
     """Return the elements of each A and B that mp, and fsdp where asked, leave a device."""
     mesh, parts = config.mesh, []
     for tensor in adapters(config.model, config.lora):

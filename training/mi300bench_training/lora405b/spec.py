@@ -39,7 +39,7 @@ from mi300bench.schema.trainer import (
 from mi300bench.units import ELEMENT_BYTES
 
 from mi300bench_training.lora405b import shapes
-from mi300bench_training.lora405b.config import PARTS, PRESETS, TrainConfig
+from mi300bench_training.lora405b.config import PARTS, PRESETS, LoraRunConfig
 
 DP, FSDP, MP = "mesh.dp", "mesh.fsdp", "mesh.mp"
 REMAT, UNROLL = "compute.remat", "compute.unroll"
@@ -171,23 +171,33 @@ KNOBS = (
 )
 
 
-def settings(config: TrainConfig, ranks: int) -> RunSettings:
+def settings(config: LoraRunConfig, ranks: int) -> RunSettings:
     """Return `config` in typed groups; the mesh says how many devices there are."""
     del ranks
     data, compute, rule, lora = config.data, config.compute, config.optimizer, config.lora
     mesh = Mesh(dp=config.mesh.dp, fsdp=config.mesh.fsdp, mp=config.mesh.mp)
     own = [
         ModelSetting(
-            key=ATTENTION_BLOCK, value=compute.attention_block, why="other frameworks have their own kernels"
+            key=ATTENTION_BLOCK,
+            value=compute.attention_block,
+            why="other frameworks have their own kernels",
         )
     ]
     if compute.unroll > 1:
         own.append(
-            ModelSetting(key=UNROLL, value=compute.unroll, why="unrolling the scan is the model's own code here")
+            ModelSetting(
+                key=UNROLL,
+                value=compute.unroll,
+                why="unrolling the scan is the model's own code here",
+            )
         )
     if compute.loss_chunk:
         own.append(
-            ModelSetting(key=LOSS_CHUNK, value=compute.loss_chunk, why="a loss in chunks is the model's own code here")
+            ModelSetting(
+                key=LOSS_CHUNK,
+                value=compute.loss_chunk,
+                why="a loss in chunks is the model's own code here",
+            )
         )
     return RunSettings(
         preset=config.preset,
@@ -225,13 +235,13 @@ def settings(config: TrainConfig, ranks: int) -> RunSettings:
     )
 
 
-def counts(config: TrainConfig) -> Mapping[str, int]:
+def counts(config: LoraRunConfig) -> Mapping[str, int]:
     """Return the parameters by kind: what is trained is small beside what is frozen."""
     described = shapes.describe(config)
     return {"trained": described.total_elements, "frozen": described.active_elements}
 
 
-class Model:
+class LoraOnAMesh:
     """What the strategy asks of this model."""
 
     def divides(self, config: Any) -> bool:
@@ -268,7 +278,7 @@ TRAINER = TrainerSpec(
     summary="LoRA on Llama 3.1, up to 405B, in JAX.",
     presets=PRESETS,
     default_presets={"cpu": "bench", "cuda": "bench", "rocm": "bench"},
-    config_type=TrainConfig,
+    config_type=LoraRunConfig,
     parts=PARTS,
     options={"seq_len": SEQ_LEN, "batch": BATCH, "accumulate": ACCUMULATE},
     point_keys=(SEQ_LEN, BATCH, PRECISION),
@@ -284,7 +294,7 @@ TRAINER = TrainerSpec(
     describe=shapes.describe,
     counts=counts,
     settings=settings,
-    mesh_model=Model(),
+    mesh_model=LoraOnAMesh(),
     planner="mi300bench_training.lora405b.plan",
     planned_keys=(
         BATCH,

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from mi300bench_training.lora405b import adapters as low_rank
 from mi300bench_training.lora405b import model, sharding
-from mi300bench_training.lora405b.config import OptimizerConfig, TrainConfig
+from mi300bench_training.lora405b.config import LoraOptimizerConfig, LoraRunConfig
 from mi300bench_training.lora405b.data import IGNORED
 from mi300bench_training.lora405b.model import Linear, Tree
 from mi300bench_training.lora405b.sharding import Placing
@@ -24,7 +24,7 @@ STEPS = 2  # the seed's branch for dropout; 1 draws the adapters
 HEAD = 1 << 20  # from here on numbers for the head's dropout, which no layer has
 
 
-def optimizer(config: OptimizerConfig, steps: int) -> optax.GradientTransformation:
+def optimizer(config: LoraOptimizerConfig, steps: int) -> optax.GradientTransformation:
     """Return AdamW with clipping, a linear warm-up and a cosine to zero."""
     schedule = optax.warmup_cosine_decay_schedule(
         0.0, config.lr, config.warmup_steps, max(steps, config.warmup_steps + 1)
@@ -35,7 +35,7 @@ def optimizer(config: OptimizerConfig, steps: int) -> optax.GradientTransformati
     )
 
 
-def new_state(config: TrainConfig, key: Array) -> Tree:
+def new_state(config: LoraRunConfig, key: Array) -> Tree:
     """Return the state before the first step."""
     drawn = low_rank.draw(config.model, config.lora, key)
     return {
@@ -46,7 +46,7 @@ def new_state(config: TrainConfig, key: Array) -> Tree:
 
 
 def _summed_loss(
-    config: TrainConfig,
+    config: LoraRunConfig,
     head: Callable[[Array | int], Linear],
     hidden_BTD: Array,
     targets_BT: Array,
@@ -97,7 +97,7 @@ def counted(batch: Tree) -> Array:
 
 
 def summed_loss(
-    config: TrainConfig,
+    config: LoraRunConfig,
     weights: Tree,
     drawn: Tree,
     batch: Tree,
@@ -123,7 +123,7 @@ def summed_loss(
 
 
 def loss(
-    config: TrainConfig,
+    config: LoraRunConfig,
     weights: Tree,
     drawn: Tree,
     batch: Tree,
@@ -135,7 +135,7 @@ def loss(
 
 
 def step_function(
-    config: TrainConfig, mesh: Mesh | None
+    config: LoraRunConfig, mesh: Mesh | None
 ) -> Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]:
     """Return f(weights, state, batch) -> (state, {loss, gradient_norm}).
 
@@ -186,7 +186,7 @@ def step_function(
     return step
 
 
-def jitted(config: TrainConfig, mesh: Mesh) -> Any:
+def jitted(config: LoraRunConfig, mesh: Mesh) -> Any:
     """Return the step, which its first call compiles for the mesh; the state is donated."""
     weights = model.empty(config)
     state = jax.eval_shape(lambda: new_state(config, jax.random.key(0)))

@@ -30,7 +30,7 @@ from mi300bench_training.lora405b import (
     weights,
 )
 from mi300bench_training.lora405b.checkpoint import LoraRun
-from mi300bench_training.lora405b.config import TrainConfig
+from mi300bench_training.lora405b.config import LoraRunConfig
 from mi300bench_training.lora405b.data import Cursor, PackedText
 from mi300bench_training.lora405b.readings import Stopwatch, live_bytes
 from mi300bench_training.stopping import stop_between_steps
@@ -40,7 +40,7 @@ HELD_OUT_ROWS = 32
 
 
 def main(
-    config: TrainConfig,
+    config: LoraRunConfig,
     *,
     kind: str,
     threads: int,
@@ -112,7 +112,7 @@ def main(
     return record
 
 
-def preflight(config: TrainConfig, *, folder: Path | None) -> None:
+def preflight(config: LoraRunConfig, *, folder: Path | None) -> None:
     """Raise what a run would raise about its text, its adapter and the checkpoint in `folder`."""
     data.load(config.data, vocab=config.model.vocab)
     if config.adapter:
@@ -121,7 +121,7 @@ def preflight(config: TrainConfig, *, folder: Path | None) -> None:
         checkpoint.check(folder)
 
 
-def model_lines(config: TrainConfig) -> list[str]:
+def model_lines(config: LoraRunConfig) -> list[str]:
     """Return the size of the model and its mesh as lines."""
     frozen = shapes.count(shapes.parameters(config.model))
     adapters = shapes.count(shapes.adapters(config.model, config.lora))
@@ -133,7 +133,7 @@ def model_lines(config: TrainConfig) -> list[str]:
     ]
 
 
-def start_state(config: TrainConfig) -> Any:
+def start_state(config: LoraRunConfig) -> Any:
     """Return the state before the first step, on the host; adapters are drawn or from a folder."""
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
     state = jax.device_get(step.new_state(config, key))
@@ -144,7 +144,7 @@ def start_state(config: TrainConfig) -> Any:
 
 
 def held_out_loss(
-    config: TrainConfig, mesh: Mesh, frozen: Any, adapters: Any, packed: PackedText
+    config: LoraRunConfig, mesh: Mesh, frozen: Any, adapters: Any, packed: PackedText
 ) -> float:
     """Return the mean loss on held-out rows, which do not depend on the mesh.
 
@@ -172,7 +172,7 @@ def held_out_loss(
 
 
 def record_of(
-    result: RunResult, config: TrainConfig, device: JaxDevice, *, is_tuned: bool
+    result: RunResult, config: LoraRunConfig, device: JaxDevice, *, is_tuned: bool
 ) -> Measurement:
     """Return the run as a record: what was trained, and how."""
     return result.record(

@@ -20,7 +20,7 @@ from mi300bench.errors import RecordError
 
 from mi300bench_training.lora405b import model as llama
 from mi300bench_training.lora405b import sharding
-from mi300bench_training.lora405b.config import TrainConfig
+from mi300bench_training.lora405b.config import LoraRunConfig
 from mi300bench_training.lora405b.peft_files import PLACES
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
@@ -76,7 +76,7 @@ class Files:
         return self._open(self.place[name]).get_slice(name)
 
 
-def file_names(config: TrainConfig, path: str) -> list[str]:
+def file_names(config: LoraRunConfig, path: str) -> list[str]:
     """Return Hugging Face's names of what lies stacked, or alone, at a path of our tree."""
     name = path.removeprefix("layers.")
     if not path.startswith("layers."):
@@ -85,7 +85,7 @@ def file_names(config: TrainConfig, path: str) -> list[str]:
     return [f"model.layers.{index}.{inner}.weight" for index in range(config.model.layers)]
 
 
-def require_all(files: Files, config: TrainConfig, tree: Any) -> None:
+def require_all(files: Files, config: LoraRunConfig, tree: Any) -> None:
     """Raise `RecordError` for tensors that are missing, surplus, or of another shape.
 
     A tied head is not surplus.
@@ -112,7 +112,7 @@ def require_all(files: Files, config: TrainConfig, tree: Any) -> None:
         )
 
 
-def load(folder: Path, config: TrainConfig, mesh: Mesh) -> Any:
+def load(folder: Path, config: LoraRunConfig, mesh: Mesh) -> Any:
     """Return the frozen weights on the mesh, each device's part read by itself."""
     files, tree = Files(folder), llama.empty(config)
     require_all(files, config, tree)
@@ -152,14 +152,14 @@ def _reader(
     return read
 
 
-def load_or_draw(config: TrainConfig, mesh: Mesh) -> Any:
+def load_or_draw(config: LoraRunConfig, mesh: Mesh) -> Any:
     """Return the frozen weights on the mesh: those of ``config.weights``, or drawn ones."""
     if config.weights:
         return load(Path(config.weights), config, mesh)
     return random_weights(config, mesh)
 
 
-def random_weights(config: TrainConfig, mesh: Mesh) -> Any:
+def random_weights(config: LoraRunConfig, mesh: Mesh) -> Any:
     """Return drawn weights, made in place on each device."""
     where = sharding.shardings(mesh, llama.empty(config))
     return jax.jit(lambda key: llama.draw(config, key), out_shardings=where)(

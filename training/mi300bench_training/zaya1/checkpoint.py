@@ -15,7 +15,7 @@ from mi300bench.errors import RecordError
 from mi300bench_training import checkpoint
 from mi300bench_training.checkpoint import SavedRun
 from mi300bench_training.history import RunHistory
-from mi300bench_training.zaya1.config import TrainConfig
+from mi300bench_training.zaya1.config import ZayaConfig
 from mi300bench_training.zaya1.step import Stepper
 
 STATE = "state.pt"
@@ -29,7 +29,7 @@ SINGLE_FILE_KEYS = {
 }  # fmt: skip
 
 
-def _config_of(config: TrainConfig, ranks: int) -> dict[str, Any]:
+def _config_of(config: ZayaConfig, ranks: int) -> dict[str, Any]:
     return checkpoint.plain(asdict(config) | {"ranks": ranks})
 
 

@@ -21,7 +21,7 @@ MOST_BPE_TOKENS = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelConfig:
+class ZayaModelConfig:
     """The architecture. A skipped token's expert output is ``prob * input`` or zero (released code differs)."""
 
     vocab: int
@@ -61,7 +61,7 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataConfig:
+class ZayaDataConfig:
     """Text and batch. An empty path is CPython's documentation and standard library.
 
     `micro_batch` sequences a rank at once, `accumulate` of those before each update: a global batch is
@@ -104,7 +104,7 @@ class DdpConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeConfig:
+class ZayaComputeConfig:
     """How the same numbers are computed.
 
     `experts`: one grouped product, one batched product padded to the fullest expert, or a loop over experts.
@@ -131,7 +131,7 @@ class ComputeConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchConfig:
+class TorchLaunchConfig:
     """How many ranks on this machine, and threads each on a CPU; 0 leaves it to the machine. ``--ranks`` overrules it."""
 
     ranks: int = 0
@@ -146,7 +146,7 @@ class LaunchConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizerConfig(AdamWConfig):
+class ZayaOptimizerConfig(AdamWConfig):
     """AdamW, and the step of the experts' balancing biases."""
 
     lr: float = 6e-4
@@ -156,16 +156,16 @@ class OptimizerConfig(AdamWConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainConfig:
+class ZayaConfig:
     """One run, whole."""
 
     preset: str
-    model: ModelConfig
-    data: DataConfig = field(default_factory=DataConfig)
-    compute: ComputeConfig = field(default_factory=ComputeConfig)
+    model: ZayaModelConfig
+    data: ZayaDataConfig = field(default_factory=ZayaDataConfig)
+    compute: ZayaComputeConfig = field(default_factory=ZayaComputeConfig)
     ddp: DdpConfig = field(default_factory=DdpConfig)
-    launch: LaunchConfig = field(default_factory=LaunchConfig)
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    launch: TorchLaunchConfig = field(default_factory=TorchLaunchConfig)
+    optimizer: ZayaOptimizerConfig = field(default_factory=ZayaOptimizerConfig)
     precision: str = "float32"
     seed: int = 1
     steps: int = 20
@@ -181,38 +181,38 @@ class TrainConfig:
 
 
 PARTS: Mapping[str, type[Any]] = {
-    "model": ModelConfig,
-    "data": DataConfig,
-    "compute": ComputeConfig,
+    "model": ZayaModelConfig,
+    "data": ZayaDataConfig,
+    "compute": ZayaComputeConfig,
     "ddp": DdpConfig,
-    "launch": LaunchConfig,
-    "optimizer": OptimizerConfig,
+    "launch": TorchLaunchConfig,
+    "optimizer": ZayaOptimizerConfig,
 }
 
 PRESETS = {
-    "tiny": TrainConfig(
+    "tiny": ZayaConfig(
         preset="tiny",
-        model=ModelConfig(
+        model=ZayaModelConfig(
             vocab=256, hidden=128, blocks=2, heads=4, kv_heads=2, head_dim=32, experts=4, expert_width=128,
             router_width=32,
         ),
-        data=DataConfig(tokenizer="bytes", seq_len=128, micro_batch=4),
+        data=ZayaDataConfig(tokenizer="bytes", seq_len=128, micro_batch=4),
     ),
-    "small": TrainConfig(
+    "small": ZayaConfig(
         preset="small",
-        model=ModelConfig(
+        model=ZayaModelConfig(
             vocab=16_384, hidden=512, blocks=7, heads=8, kv_heads=2, head_dim=64, experts=8, expert_width=512,
             router_width=128,
         ),
-        data=DataConfig(tokenizer="bpe", seq_len=128, micro_batch=4),
+        data=ZayaDataConfig(tokenizer="bpe", seq_len=128, micro_batch=4),
     ),
-    "zaya1-8b": TrainConfig(
+    "zaya1-8b": ZayaConfig(
         preset="zaya1-8b",
-        model=ModelConfig(
+        model=ZayaModelConfig(
             vocab=262_272, hidden=2048, blocks=40, heads=8, kv_heads=2, head_dim=128, experts=16, expert_width=2048,
             router_width=256,
         ),
-        data=DataConfig(tokenizer="bpe", seq_len=4096, micro_batch=4),
+        data=ZayaDataConfig(tokenizer="bpe", seq_len=4096, micro_batch=4),
         precision="bfloat16",
     ),
 }  # fmt: skip

@@ -16,7 +16,7 @@ from mi300bench.errors import NodeError, PlanError
 from numpy.typing import NDArray
 
 from mi300bench_training import text
-from mi300bench_training.zaya1.config import MOST_BPE_TOKENS, TrainConfig
+from mi300bench_training.zaya1.config import MOST_BPE_TOKENS, ZayaConfig
 
 TEXT_SUFFIXES = {".txt", ".md", ".rst", ".py", ".jsonl", ".json", ".csv", ".html"}
 # Separates documents; the tokenizers give it a token of its own.
@@ -63,7 +63,7 @@ def _files(path: Path) -> Iterator[text.TextDocument]:
 
 
 def _encode(
-    texts: list[str], config: TrainConfig, folder: Path, training: list[str]
+    texts: list[str], config: ZayaConfig, folder: Path, training: list[str]
 ) -> NDArray[np.int32]:
     if config.data.tokenizer == "bytes":
         return np.frombuffer("".join(texts).encode(), dtype=np.uint8).astype(np.int32)
@@ -100,7 +100,7 @@ def _train_bpe(texts: list[str], vocab: int) -> Any:
     return tokenizer
 
 
-def load(config: TrainConfig) -> TokenStreams:
+def load(config: ZayaConfig) -> TokenStreams:
     """Return the text of `config` as tokens, from the cache where they are in it."""
     train, held_out = documents(config.data.path)
     vocab = str(min(config.model.vocab, MOST_BPE_TOKENS))
@@ -155,7 +155,7 @@ def batch(
 
 
 def micro_batches(
-    streams: TokenStreams, config: TrainConfig, *, step: int, rank: int, ranks: int, device: str
+    streams: TokenStreams, config: ZayaConfig, *, step: int, rank: int, ranks: int, device: str
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield the micro-batches of one rank for training step `step`, on the device."""
     for micro in range(config.data.accumulate):

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from mi300bench_training.zaya1.config import ModelConfig
+from mi300bench_training.zaya1.config import ZayaModelConfig
 
 
 def grouped(
@@ -68,7 +68,7 @@ WAYS = {"grouped": grouped, "padded": padded, "loop": loop}
 class Experts(nn.Module):
     """Experts stacked in one tensor (`up` is gate and up), so that an idle one has a gradient."""
 
-    def __init__(self, model: ModelConfig, *, how: str) -> None:
+    def __init__(self, model: ZayaModelConfig, *, how: str) -> None:
         super().__init__()
         self.num_experts = model.experts
         self.way = WAYS[how]

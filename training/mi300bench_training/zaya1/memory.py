@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from mi300bench.schema.model import MemoryNeed
 
 from mi300bench_training.zaya1 import shapes
-from mi300bench_training.zaya1.config import ModelConfig, TrainConfig
+from mi300bench_training.zaya1.config import ZayaModelConfig, ZayaConfig
 
 FULL = 4  # bytes of a float32
 # Activations outside the blocks (embedding, last norm), and what a block's backward works with, in arrays of N x D.
@@ -40,7 +40,9 @@ class _Sizes:
     head: float  # the embedding, as float32
 
 
-def activation_bytes_per_token(model: ModelConfig, *, is_bf16: bool, load: float = 1.0) -> float:
+def activation_bytes_per_token(
+    model: ZayaModelConfig, *, is_bf16: bool, load: float = 1.0
+) -> float:
     """Return what autograd keeps of one block for each token; `load` is the rows computed over the tokens routed."""
     d, f, r, e = model.hidden, model.expert_width, model.router_width, model.experts
     h, g = model.heads, model.kv_heads
@@ -51,7 +53,7 @@ def activation_bytes_per_token(model: ModelConfig, *, is_bf16: bool, load: float
     return 48 * d + 20 * q + 24 * k + (16 * f + 4 * d) * load + in_float32
 
 
-def _sizes(config: TrainConfig, load: float) -> _Sizes:
+def _sizes(config: ZayaConfig, load: float) -> _Sizes:
     model, is_bf16 = config.model, config.precision == "bfloat16"
     tokens = config.data.micro_batch * config.data.seq_len
     rows = load if config.compute.experts == "padded" else 1.0
@@ -71,13 +73,13 @@ def _sizes(config: TrainConfig, load: float) -> _Sizes:
     )
 
 
-def _block_elements(model: ModelConfig) -> float:
+def _block_elements(model: ZayaModelConfig) -> float:
     inside = sum(p.elements for p in shapes.parameters(model) if p.name.startswith("blocks."))
     return inside / model.blocks
 
 
 def _moments(
-    config: TrainConfig, sizes: _Sizes, *, keeps_gradients: bool
+    config: ZayaConfig, sizes: _Sizes, *, keeps_gradients: bool
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield each moment that can be the peak, with what comes and goes."""
     model, is_recomputed = config.model, config.compute.recompute == "block"
@@ -116,7 +118,7 @@ def _moments(
     yield "end", {"gradients": new, "gradients of the embedding": copies * sizes.head}
 
 
-def need(config: TrainConfig, *, ranks: int, load: float = 1.0) -> MemoryNeed:
+def need(config: ZayaConfig, *, ranks: int, load: float = 1.0) -> MemoryNeed:
     """Return the peak on one of `ranks`; `load` is the fullest expert's tokens over an even share, for padded experts."""
     parameters = float(sum(p.elements for p in shapes.parameters(config.model)) * FULL)
     always = {"parameters": parameters, "optimizer": 2 * parameters}

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from mi300bench_training.zaya1.config import ComputeConfig, ModelConfig, TrainConfig
+from mi300bench_training.zaya1.config import ZayaComputeConfig, ZayaModelConfig, ZayaConfig
 from mi300bench_training.zaya1.experts import Experts
 from mi300bench_training.zaya1.loss import mean_loss
 
@@ -86,7 +86,7 @@ class Attention(nn.Module):
     one released initialisation has it, attention is uniform and queries get no gradient.
     """
 
-    def __init__(self, model: ModelConfig) -> None:
+    def __init__(self, model: ZayaModelConfig) -> None:
         super().__init__()
         self.model = model
         query, key = model.heads * model.head_dim, model.kv_heads * model.head_dim
@@ -147,7 +147,7 @@ class Router(nn.Module):
 
     balance: torch.Tensor
 
-    def __init__(self, model: ModelConfig, *, is_first: bool) -> None:
+    def __init__(self, model: ZayaModelConfig, *, is_first: bool) -> None:
         super().__init__()
         width = model.router_width
         self.down = nn.Linear(model.hidden, width)
@@ -179,7 +179,7 @@ class Router(nn.Module):
 class Block(nn.Module):
     """Attention and experts, each between a norm and a scaled residual."""
 
-    def __init__(self, model: ModelConfig, *, is_first: bool, experts: str) -> None:
+    def __init__(self, model: ZayaModelConfig, *, is_first: bool, experts: str) -> None:
         super().__init__()
         self.skip = model.skip
         self.num_experts = model.experts
@@ -210,14 +210,14 @@ class Zaya(nn.Module):
 
     def __init__(
         self,
-        model: ModelConfig,
+        model: ZayaModelConfig,
         *,
         precision: str = "float32",
-        compute: ComputeConfig | None = None,
+        compute: ZayaComputeConfig | None = None,
     ) -> None:
         super().__init__()
         self.model = model
-        self.compute = compute or ComputeConfig()
+        self.compute = compute or ZayaComputeConfig()
         self.kind: torch.dtype = getattr(torch, precision)
         self.embedding = nn.Embedding(model.vocab, model.hidden)
         self.input_scale = nn.Parameter(torch.ones(model.hidden))
@@ -280,7 +280,7 @@ def initialise(model: Zaya, seed: int) -> None:
             block.router.balance[-1] = SKIP_BIAS
 
 
-def build(config: TrainConfig, *, device: str) -> Zaya:
+def build(config: ZayaConfig, *, device: str) -> Zaya:
     """Return the model of `config` with drawn weights, the same on every rank and device."""
     with torch.device("meta"):
         zaya = Zaya(config.model, precision=config.precision, compute=config.compute)

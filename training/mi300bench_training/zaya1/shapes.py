@@ -6,10 +6,10 @@ from typing import Any
 
 from mi300bench.schema.model import Gemm, ModelDescription, Parameter
 
-from mi300bench_training.zaya1.config import PRESETS, ModelConfig, TrainConfig
+from mi300bench_training.zaya1.config import PRESETS, ZayaModelConfig, ZayaConfig
 
 
-def _attention(model: ModelConfig, at: str) -> list[Parameter]:
+def _attention(model: ZayaModelConfig, at: str) -> list[Parameter]:
     width, query = model.hidden, model.heads * model.head_dim
     key = model.kv_heads * model.head_dim
     channels, groups = query + key, model.heads + model.kv_heads
@@ -27,7 +27,7 @@ def _attention(model: ModelConfig, at: str) -> list[Parameter]:
     ]
 
 
-def _router(model: ModelConfig, at: str, *, is_first: bool) -> list[Parameter]:
+def _router(model: ZayaModelConfig, at: str, *, is_first: bool) -> list[Parameter]:
     inner = model.router_width
     state_scale = [] if is_first else [Parameter(name=f"{at}.state_scale", shape=(inner,))]
     return [
@@ -43,12 +43,12 @@ def _router(model: ModelConfig, at: str, *, is_first: bool) -> list[Parameter]:
     ]
 
 
-def _join(model: ModelConfig, at: str) -> list[Parameter]:
+def _join(model: ZayaModelConfig, at: str) -> list[Parameter]:
     names = ("output_scale", "output_bias", "residual_scale", "residual_bias")
     return [Parameter(name=f"{at}.{name}", shape=(model.hidden,)) for name in names]
 
 
-def parameters(model: ModelConfig) -> tuple[Parameter, ...]:
+def parameters(model: ZayaModelConfig) -> tuple[Parameter, ...]:
     """Return every trainable tensor in the order in which the module holds them."""
     width = model.hidden
     found = [
@@ -74,7 +74,7 @@ def parameters(model: ModelConfig) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def gemms(model: ModelConfig, tokens: int) -> tuple[Gemm, ...]:
+def gemms(model: ZayaModelConfig, tokens: int) -> tuple[Gemm, ...]:
     """Return the matrix products of one forward pass over `tokens` tokens, experts at an even load.
 
     The backward pass adds, for each, one product with N and K exchanged and one with M and K exchanged.
@@ -95,7 +95,7 @@ def gemms(model: ModelConfig, tokens: int) -> tuple[Gemm, ...]:
     )
 
 
-def describe(config: TrainConfig) -> ModelDescription:
+def describe(config: ZayaConfig) -> ModelDescription:
     """Return the model of `config` as numbers. Active: one expert a token, without the embedding."""
     model = config.model
     tensors = parameters(model)
@@ -109,12 +109,14 @@ def describe(config: TrainConfig) -> ModelDescription:
         active_elements=total - embedding - model.blocks * (model.experts - 1) * expert,
         embedding_elements=embedding,
         width=model.hidden,
-        flop_per_token=_flop_per_token(config, total - embedding - model.blocks * (model.experts - 1) * expert),
+        flop_per_token=_flop_per_token(
+            config, total - embedding - model.blocks * (model.experts - 1) * expert
+        ),
         gemms=gemms(model, config.data.seq_len * config.data.micro_batch),
     )
 
 
-def needed_vocab(config: TrainConfig) -> int:
+def needed_vocab(config: ZayaConfig) -> int:
     """Return the words that the preset's vocabulary has; rows beyond them are padding."""
     return (
         min(config.model.vocab, PRESETS[config.preset].model.vocab)
@@ -123,12 +125,12 @@ def needed_vocab(config: TrainConfig) -> int:
     )
 
 
-def flop_per_token(config: TrainConfig) -> float:
+def flop_per_token(config: ZayaConfig) -> float:
     """Return the useful FLOP of one training step per token."""
     return describe(config).flop_per_token
 
 
-def _flop_per_token(config: TrainConfig, active_elements: int) -> float:
+def _flop_per_token(config: ZayaConfig, active_elements: int) -> float:
     """Return six FLOP for each active weight and each weight of the head, plus causal attention."""
     model = config.model
     weights = active_elements + needed_vocab(config) * model.hidden
@@ -142,7 +144,7 @@ HEAD_DIMS = (32, 64, 96, 128)
 VOCAB_MULTIPLES = (64, 128, 256)
 
 
-def variants(config: TrainConfig, tolerance: float) -> tuple[dict[str, int], ...]:
+def variants(config: ZayaConfig, tolerance: float) -> tuple[dict[str, int], ...]:
     """Return other shapes with active and total parameters within `tolerance` (relative) of the default's, by dotted key.
 
     Hidden width, expert width (what the budget leaves), head width at the same query channels, padded vocabulary. The embedding
@@ -193,7 +195,7 @@ def variants(config: TrainConfig, tolerance: float) -> tuple[dict[str, int], ...
 
 
 def _expert_widths(
-    config: TrainConfig, width: int, heads: int, head_dim: int, budget: int
+    config: ZayaConfig, width: int, heads: int, head_dim: int, budget: int
 ) -> set[int]:
     """Return the default's expert width and the multiples of EXPERT_STEP on both sides of what the budget leaves."""
     keys = {
@@ -208,7 +210,7 @@ def _expert_widths(
     return {size for size in (config.model.expert_width, below, below + EXPERT_STEP) if size > 0}
 
 
-def _with_shape(config: TrainConfig, keys: Mapping[str, int]) -> TrainConfig:
+def _with_shape(config: ZayaConfig, keys: Mapping[str, int]) -> ZayaConfig:
     """Return `config` with other sizes of the model, by dotted key."""
     sizes: dict[str, Any] = {key.removeprefix("model."): size for key, size in keys.items()}
     return replace(config, model=replace(config.model, **sizes))

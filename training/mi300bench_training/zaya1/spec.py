@@ -34,7 +34,7 @@ from mi300bench_training.zaya1.config import (
     EXPERTS,
     PARTS,
     PRESETS,
-    TrainConfig,
+    ZayaConfig,
     from_text,
     to_text,
 )
@@ -135,7 +135,7 @@ KNOBS = (
 )
 
 
-def settings(config: TrainConfig, ranks: int) -> RunSettings:
+def settings(config: ZayaConfig, ranks: int) -> RunSettings:
     """Return `config` in typed groups; `ranks` is used where the config leaves the ranks open."""
     data, compute, rule = config.data, config.compute, config.optimizer
     count = config.launch.ranks or ranks
@@ -183,7 +183,7 @@ def settings(config: TrainConfig, ranks: int) -> RunSettings:
     )
 
 
-def counts(config: TrainConfig) -> Mapping[str, int]:
+def counts(config: ZayaConfig) -> Mapping[str, int]:
     """Return the parameters by kind."""
     described = shapes.describe(config)
     return {
@@ -193,7 +193,7 @@ def counts(config: TrainConfig) -> Mapping[str, int]:
     }
 
 
-class Model:
+class ZayaAsRanks:
     """What the strategy asks of this model."""
 
     def memory(self, config: Any, *, ranks: int, readings: Mapping[str, float]) -> MemoryNeed:
@@ -210,7 +210,7 @@ TRAINER = TrainerSpec(
     summary="ZAYA1, a mixture of experts, in torch.",
     presets=PRESETS,
     default_presets={"cpu": "small", "cuda": "small", "rocm": "small"},
-    config_type=TrainConfig,
+    config_type=ZayaConfig,
     parts=PARTS,
     options={
         "seq_len": "data.seq_len",
@@ -244,5 +244,5 @@ TRAINER = TrainerSpec(
     counts=counts,
     settings=settings,
     readings=(LOAD,),
-    data_parallel=Model(),
+    data_parallel=ZayaAsRanks(),
 )

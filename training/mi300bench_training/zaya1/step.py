@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mi300bench_training import torch_optimizer
 from mi300bench_training.schedule import warmup_cosine
-from mi300bench_training.zaya1.config import DEFAULT, DdpConfig, OptimizerConfig, TrainConfig
+from mi300bench_training.zaya1.config import DEFAULT, DdpConfig, ZayaOptimizerConfig, ZayaConfig
 from mi300bench_training.zaya1.model import Zaya
 
 # The rate falls to this share of its peak.
@@ -36,7 +36,7 @@ def wrap(model: Zaya, ddp: DdpConfig) -> DistributedDataParallel:
     return DistributedDataParallel(model, gradient_as_bucket_view=True, **{sync: False}, **caps)
 
 
-def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
+def learning_rate(config: ZayaOptimizerConfig, step: int, steps: int) -> float:
     """Return the rate of `step`: linear warm-up, then a cosine to a third of the peak."""
     return warmup_cosine(
         step, peak=config.lr, warmup_steps=config.warmup_steps, steps=steps, floor=FLOOR
@@ -87,7 +87,7 @@ class Balancer:
 class Stepper:
     """Model, optimizer and balancer of a run."""
 
-    config: TrainConfig
+    config: ZayaConfig
     model: Zaya
     trained: torch.nn.Module  # the model, or the model under DDP
     optimizer: torch.optim.AdamW
@@ -134,7 +134,7 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
 
 
-def stepper(config: TrainConfig, model: Zaya, *, communicate: bool) -> Stepper:
+def stepper(config: ZayaConfig, model: Zaya, *, communicate: bool) -> Stepper:
     """Return what one step needs; under DDP where ranks are to communicate."""
     trained = wrap(model, config.ddp) if communicate else model
     return Stepper(

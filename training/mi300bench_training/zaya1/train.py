@@ -20,7 +20,7 @@ from mi300bench_training.ending import Ending, ending_after, is_save_due
 from mi300bench_training.history import RunHistory, RunResult
 from mi300bench_training.stopping import stop_between_steps
 from mi300bench_training.zaya1 import checkpoint, data, model, shapes, step
-from mi300bench_training.zaya1.config import BUCKET_KEY, TrainConfig, to_text
+from mi300bench_training.zaya1.config import BUCKET_KEY, ZayaConfig, to_text
 from mi300bench_training.zaya1.data import TokenStreams
 from mi300bench_training.zaya1.step import Stepper
 
@@ -32,7 +32,7 @@ LARGEST_SHOWN = 5
 
 
 def main(
-    config: TrainConfig,
+    config: ZayaConfig,
     *,
     kind: str,
     threads: int,
@@ -94,14 +94,14 @@ def main(
     return record
 
 
-def preflight(config: TrainConfig, *, folder: Path | None) -> None:
+def preflight(config: ZayaConfig, *, folder: Path | None) -> None:
     """Raise what a run would raise about its text and the checkpoint in `folder`."""
     data.load(config)
     if folder is not None:
         checkpoint.check(folder)
 
 
-def model_lines(config: TrainConfig) -> list[str]:
+def model_lines(config: ZayaConfig) -> list[str]:
     """Return the size of the model and its largest parameters as lines: what DDP cannot split."""
     described = shapes.describe(config)
     rows = sorted(described.parameters, key=lambda p: -p.elements)[:LARGEST_SHOWN]
@@ -116,7 +116,7 @@ def model_lines(config: TrainConfig) -> list[str]:
     ]
 
 
-def tokens_of_a_step(config: TrainConfig, *, ranks: int) -> int:
+def tokens_of_a_step(config: ZayaConfig, *, ranks: int) -> int:
     """Return how many tokens all ranks train on in a step."""
     return config.data.seq_len * config.data.micro_batch * config.data.accumulate * ranks
 
@@ -165,7 +165,7 @@ def held_out_loss(stepper: Stepper, streams: TokenStreams, context: RankContext)
 
 
 def record_of(
-    result: RunResult, config: TrainConfig, context: RankContext, *, is_tuned: bool
+    result: RunResult, config: ZayaConfig, context: RankContext, *, is_tuned: bool
 ) -> Measurement:
     """Return the run as a record: what was trained, and how."""
     return result.record(
