@@ -1,4 +1,4 @@
-"""Sides out of stores, the odd node with its date, slow ranks and pairs; and the command's exit codes."""
+"""Sides of stores, the odd node with its date, slow ranks and pairs; the exit codes of compare."""
 
 import json
 import subprocess
@@ -46,10 +46,15 @@ def _week(
             middle = 1e-3 * (1 + point) * slow * float(np.exp(draw.normal(0, 0.008)))
             rows.append(
                 make_record(
-                    params=params, samples=(middle,) * 5, node=f"n{node}", run=run, pass_index=number,
-                    id=short_hash([node, week, point, number]), started_at=f"{day}T00:00:00+00:00",
+                    params=params,
+                    samples=(middle,) * 5,
+                    node=f"n{node}",
+                    run=run,
+                    pass_index=number,
+                    id=short_hash([node, week, point, number]),
+                    started_at=f"{day}T00:00:00+00:00",
                 )
-            )  # fmt: skip
+            )
     return rows
 
 
@@ -60,11 +65,7 @@ def compare(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_slow_node_among_eight_is_found_and_dated(fleet: Path) -> None:
     answer = compare("--by", "node", "--store", str(fleet))
-    assert (
-        answer.returncode == 6
-        and "n5 is slower than the others" in answer.stderr
-        and "since 2026-10-22" in answer.stderr
-    )
+    assert answer.returncode == 6 and "n5 " in answer.stderr and "2026-10-22" in answer.stderr
     assert "yes    n5" in answer.stdout
     document = json.loads(compare("--by", "node", "--store", str(fleet), "--json").stdout)
     assert [row["name"] for row in document["sides"] if row["is_odd"]] == ["n5"]
@@ -79,24 +80,26 @@ def test_the_slow_node_among_eight_is_found_and_dated(fleet: Path) -> None:
 
 def test_two_nodes_point_by_point_and_what_is_no_side(fleet: Path) -> None:
     same = compare("node:n1", "node:n2", "--store", str(fleet))
-    assert same.returncode == 0 and "12 points in common" in same.stdout
-    runs = split(chosen("node:n5", fleet, lambda _: None), "run")
+    assert same.returncode == 0 and "12 points" in same.stdout
+    runs = split(records_of_side("node:n5", fleet, lambda _: None), "run")
     names = sorted(runs, key=lambda name: runs[name][0].started_at)
     first, last = f"run:{names[0]}", f"run:{names[-1]}"
     slower = compare(first, last, "--store", str(fleet))
-    assert slower.returncode == 6 and "points are slower on run:" in slower.stderr
+    assert slower.returncode == 6 and last in slower.stderr and first not in slower.stderr
     assert compare(str(fleet / "n1"), str(fleet / "n2")).returncode == 0
-    for arguments, said in (
-        (["node:n9", "node:n1"], "no node 'n9'"),
-        (["nowhere", "node:n1"], "is no side"),
-        (["node:n1"], "two sides or more"),
-        (["--by", "node", "node:n1"], "exclude each other"),
-        (["node:n1", "node:n2", "--effect", "0"], "an effect of 0"),
+    for arguments, named in (
+        (["node:n9", "node:n1"], "'n9'"),
+        (["nowhere", "node:n1"], "'nowhere'"),
+        (["node:n1"], "two sides"),
+        (["--by", "node", "node:n1"], "--by"),
+        (["node:n1", "node:n2", "--effect", "0"], "--effect"),
     ):
         answer = compare(*arguments, "--store", str(fleet))
-        assert answer.returncode == 2 and said in answer.stderr and "Traceback" not in answer.stderr
+        assert answer.returncode == 2 and "Traceback" not in answer.stderr
+        error, hint = answer.stderr.splitlines()
+        assert named in error and hint.startswith("Try: ")
     with pytest.raises(PlanError):
-        chosen("nowhere", fleet, lambda _: None)
+        records_of_side("nowhere", fleet, lambda _: None)
 
 
 def test_slow_ranks_and_pairs_stand_out(make_record) -> None:
@@ -142,7 +145,7 @@ def _stored(store: Path, node: str, records: Callable[[str], Iterable[Measuremen
         return writer.run_id
 
 
-def _runs(make_record, store: Path, node: str, slow: Sequence[float], **said) -> list[str]:
+def _runs(make_record, store: Path, node: str, slow: Sequence[float], **changed) -> list[str]:
     """Store a week's run for each factor of twelve points' seconds, and return their ids."""
     names = []
     for week, factor in enumerate(slow):
@@ -153,7 +156,7 @@ def _runs(make_record, store: Path, node: str, slow: Sequence[float], **said) ->
         ) -> Iterable[Measurement]:
             for record in _week(make_record, draw, 1, week, run):
                 yield replace(
-                    record, node=node, samples=tuple(factor * s for s in record.samples), **said
+                    record, node=node, samples=tuple(factor * s for s in record.samples), **changed
                 )
 
         names.append(_stored(store, node, records))
@@ -161,19 +164,19 @@ def _runs(make_record, store: Path, node: str, slow: Sequence[float], **said) ->
 
 
 def test_what_was_measured_otherwise_is_not_the_same_point(make_record) -> None:
-    """A point is its definition and where its numbers come from, not how it is written in a table."""
+    """A point is its definition and where its numbers come from, not the order of its keys."""
     point = Point(
         probe="memory.copy", method=1, target="", params={"bytes": 2**20, "dtype": "float32"}
     )
 
-    def keys(point: Point, **said) -> set[str]:
+    def keys(point: Point, **changed) -> set[str]:
         records = (
             make_record(
                 point=point.key,
                 params=dict(point.params),
                 method=point.method,
                 pass_index=i,
-                **said,
+                **changed,
             )
             for i in range(3)
         )
@@ -215,7 +218,7 @@ def test_a_point_that_broke_fails_the_comparison(make_record, tmp_path: Path) ->
 
 
 def test_of_equals_either_may_be_the_slow_one(make_record, tmp_path: Path) -> None:
-    """Split by a store's nodes nobody is the one before: the exit code does not depend on their names."""
+    """Of a store split by nodes neither is the reference: the exit code depends on no name."""
     for slow, fast in (("a", "b"), ("b", "a")):
         store = tmp_path / slow
         _runs(make_record, store, slow, [1.1])
@@ -253,7 +256,7 @@ def test_sides_without_a_point_in_common_and_a_side_named_twice_are_refused(
 
 
 def test_each_side_has_its_own_history(make_record, tmp_path: Path) -> None:
-    """The runs of two sides are never one history: a slower store beside a faster one is no step in time."""
+    """Runs of two sides are no one history: a slower store beside a faster is no step in time."""
     _runs(make_record, tmp_path / "one", "n1", [1.0, 1.0, 1.0])
     _runs(make_record, tmp_path / "other", "n1", [1.2, 1.2, 1.2])
     document = json.loads(compare(str(tmp_path / "one"), str(tmp_path / "other"), "--json").stdout)

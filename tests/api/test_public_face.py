@@ -24,7 +24,9 @@ def test_no_public_name_is_a_package_of_ours() -> None:
 
 def test_importing_loads_none_of_its_modules() -> None:
     code = "import sys, mi300bench; print([n for n in sys.modules if n.startswith('mi300bench.')])"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout.strip() == "[]"
 
 
