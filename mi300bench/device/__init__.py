@@ -1,4 +1,4 @@
-"""One interface for CPU, CUDA and ROCm devices. Code above it does not depend on the device kind.
+"""One interface for CPU, CUDA and ROCm. Code above it does not depend on the device kind.
 
 base.py        the interface: clock, cache flush, marks, memory, conditions
 torch_cpu.py   the CPU under torch

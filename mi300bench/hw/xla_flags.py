@@ -1,4 +1,4 @@
-"""XLA's GPU flags, and which of them the installed jaxlib knows. XLA aborts on an unknown flag."""
+"""XLA's GPU flags. XLA aborts on a flag that the installed jaxlib does not know."""
 
 import os
 import subprocess

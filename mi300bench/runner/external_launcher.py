@@ -1,4 +1,4 @@
-"""Measuring in ranks that an external launcher started, such as torchrun or srun on several nodes.
+"""Measuring in the ranks of an external launcher: torchrun or srun on several nodes.
 
 Every rank runs the same command. Rank 0 is the session and also measures; the others follow it.
 """

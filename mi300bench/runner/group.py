@@ -1,4 +1,4 @@
-"""The group of ranks that measure a point. They exchange values outside the timed window only."""
+"""The ranks that measure a point. They exchange values only outside the timed window."""
 
 import datetime
 from typing import Any, Protocol, final

@@ -1,4 +1,4 @@
-"""The data types that all layers share. Nothing here measures, and nothing imports a framework.
+"""The data types that all layers share. They need no framework.
 
 record.py        the record of a measurement, its outcome, origin, work and world
 codec.py         records to JSON and back; upgrades of old schemas

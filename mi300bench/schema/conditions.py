@@ -1,4 +1,4 @@
-"""The names of a record's conditions. A test checks the conditions of every probe against them."""
+"""The names of a record's conditions. Every probe is tested to use no others."""
 
 # Environment variables that change what a framework or a communication library does.
 ENVIRONMENT_PREFIXES = (

@@ -1,4 +1,4 @@
-"""The interface of a probe. A probe declares its work and checks its answer; the runner times it.
+"""The interface of a probe: it declares its work and checks its answer; the runner times it.
 
 The runner creates the probe with its parameters and its context (rank, number of ranks, device).
 It calls `prepare` once, `call` many times, and `check` before and after sampling.

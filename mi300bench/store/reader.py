@@ -1,4 +1,4 @@
-"""Reading a store. A torn last line, which a kill leaves, is skipped; other damage is an error."""
+"""Reading a store. A torn last line, as after a kill, is skipped; other damage is an error."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -29,7 +29,10 @@ class Run:
 
 
 def _parsed(line: bytes) -> Any:
-    """Return a line of JSON; `ValueError` where it is none. NaN, which JSON lacks and Python writes, is read as well."""
+    """Return the value of a line of JSON; raise `ValueError` if it is not JSON.
+
+    NaN and infinity, which Python writes and JSON lacks, are read too.
+    """
     try:
         return msgspec.json.decode(line)
     except msgspec.DecodeError:

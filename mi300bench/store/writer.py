@@ -1,4 +1,4 @@
-"""Writing a run. Each record is on disk before the next point starts, so a full disk loses nothing.
+"""Writing a run. Each record is on disk before the next point starts.
 
 If a line cannot be written to the store, it is written to a rescue file in the temporary folder,
 and the error names this file.

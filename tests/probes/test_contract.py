@@ -152,8 +152,8 @@ def probe_of(name: str, point_params: dict[str, Scalar], cache_bytes: int = 2**2
     "name", [n for n in CATALOG if n.startswith("memory.") or n in ("gemm", "gemm.experts")]
 )
 def test_a_corrupted_result_is_a_wrong_answer(name: str) -> None:
-    for asked in params(name)[:1]:
-        probe = probe_of(name, asked)
+    for point_params in params(name)[:1]:
+        probe = probe_of(name, point_params)
         probe.call()
         assert probe.check() == ""
         damaged = next(
@@ -180,11 +180,11 @@ def test_bytes_are_counted_as_stream_counts_them() -> None:
 
 
 def test_a_footprint_in_the_cache_has_a_doubt() -> None:
-    asked: dict[str, Scalar] = {"bytes": 65536, "dtype": "float32", "variant": "op"}
-    assert probe_of("memory.copy", asked, cache_bytes=2**20).doubts() == (
+    point_params: dict[str, Scalar] = {"bytes": 65536, "dtype": "float32", "variant": "op"}
+    assert probe_of("memory.copy", point_params, cache_bytes=2**20).doubts() == (
         FootprintInCache(footprint_bytes=2 * 65536, cache_bytes=2**20),
     )
-    assert probe_of("memory.copy", asked, cache_bytes=1024).doubts() == ()
+    assert probe_of("memory.copy", point_params, cache_bytes=1024).doubts() == ()
 
 
 def test_the_rows_of_experts_add_up_and_the_first_expert_has_most() -> None:
@@ -205,12 +205,12 @@ def test_the_rows_of_experts_add_up_and_the_first_expert_has_most() -> None:
 
 
 def test_a_multiply_add_of_a_gemm_is_two_flop() -> None:
-    asked = params("gemm")[0]
-    assert probe_of("gemm", asked).work().flop == 2 * 33 * 17 * 65
+    point_params = params("gemm")[0]
+    assert probe_of("gemm", point_params).work().flop == 2 * 33 * 17 * 65
 
 
 @pytest.mark.parametrize(
-    ("name", "asked"),
+    ("name", "point_params"),
     [
         ("memory.copy", {"bytes": 64, "dtype": "float32", "variant": "magic"}),
         ("memory.copy", {"bytes": 1, "dtype": "float32", "variant": "op"}),
@@ -227,9 +227,9 @@ def test_a_multiply_add_of_a_gemm_is_two_flop() -> None:
         ),
     ],
 )
-def test_invalid_parameters_are_refused(name: str, asked: dict[str, Scalar]) -> None:
+def test_invalid_parameters_are_refused(name: str, point_params: dict[str, Scalar]) -> None:
     with pytest.raises(PlanError):
-        probe_of(name, asked)
+        probe_of(name, point_params)
 
 
 def test_an_unknown_probe_is_an_error_that_lists_the_known() -> None:

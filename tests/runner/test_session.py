@@ -23,19 +23,19 @@ class FakeWorker:
         self.dies, self.fails, self.seen, self.closed = dies, fails, [], False
         FakeWorker.opened.append(self)
 
-    def measure(self, asked: Point, *, within_s: float | None = None) -> Measurement:
-        self.seen.append(asked.params["n"])
-        if asked.params["n"] in self.dies:
+    def measure(self, point: Point, *, within_s: float | None = None) -> Measurement:
+        self.seen.append(point.params["n"])
+        if point.params["n"] in self.dies:
             raise WorkerLost("rank 1 (pid 7 on here) ended")
-        if asked.params["n"] in self.fails:
+        if point.params["n"] in self.fails:
             raise PointFailed("RuntimeError: no")
         return Measurement(
             probe="fake",
             method=1,
-            params=asked.params,
+            params=point.params,
             outcome=Outcome.OK,
             samples=(1.0,) * 5,
-            point=asked.key,
+            point=point.key,
         )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The clock is scripted, so that what the harness makes of it is exact."""
+"""Timing with a scripted clock, so that the results are exact."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
