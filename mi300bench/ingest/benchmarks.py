@@ -1,4 +1,4 @@
-"""pytest-benchmark's JSON: every benchmark with its raw rounds where they were saved, else its median."""
+"""pytest-benchmark's JSON: each benchmark with its raw rounds if they were saved, or its median."""
 
 import json
 from typing import Any
@@ -19,8 +19,8 @@ def is_ours(text: str) -> bool:
 def _seconds(stats: dict[str, Any]) -> tuple[float, ...]:
     data = stats.get("data")
     values = data if isinstance(data, list) and data else [stats.get("median")]
-    found = [number(str(value)) for value in values[:MOST_ROUNDS]]
-    return tuple(value for value in found if value is not None and value > 0)
+    numbers = [number(str(value)) for value in values[:MOST_ROUNDS]]
+    return tuple(value for value in numbers if value is not None and value > 0)
 
 
 def read(text: str) -> LogReading:
@@ -29,10 +29,10 @@ def read(text: str) -> LogReading:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as cause:
-        reading.skip(1, "", f"the JSON breaks: {str(cause)[:80]}")
+        reading.skip(1, "", f"invalid JSON: {str(cause)[:80]}")
         return reading
     if not isinstance(document, dict) or not isinstance(document.get("benchmarks"), list):
-        reading.skip(1, "", "no benchmarks in it")
+        reading.skip(1, "", "no list of benchmarks")
         return reading
     reading.began = date_of(str(document.get("datetime", "")))
     machine = document.get("machine_info")
@@ -43,7 +43,7 @@ def read(text: str) -> LogReading:
         name = str(row.get("fullname", row.get("name", "")))[:200] if isinstance(row, dict) else ""
         seconds = _seconds(stats) if isinstance(stats, dict) else ()
         if not name or not seconds:
-            reading.skip(place, str(row), "no name or no time")
+            reading.skip(place, str(row), "no name or no positive time")
             continue
         given = row.get("params")
         params: dict[str, Scalar] = {"name": name}
@@ -54,7 +54,11 @@ def read(text: str) -> LogReading:
             and isinstance(stats.get("data"), list)
             and len(stats["data"]) > MOST_ROUNDS
         ):
-            reading.skip(place, name, f"rounds beyond {MOST_ROUNDS:,} of {len(stats['data']):,}")
+            reading.skip(
+                place,
+                name,
+                f"only the first {MOST_ROUNDS:,} of {len(stats['data']):,} rounds are read",
+            )
         reading.rows.append(
             Row(probe="pytest-benchmark", params=params, line=place, seconds=seconds, ranks=1)
         )

@@ -1,8 +1,10 @@
-"""rccl-tests and nccl-tests: their table, nccl-tests' JSON (file version 1 to 3), rccl-tests' JSON and CSV (-Z json, -Z csv).
+"""rccl-tests and nccl-tests: their table, nccl-tests' JSON, rccl-tests' JSON and CSV.
 
-Time is in microseconds, bandwidth in GB (1e9) a second. Out-of-place and in-place are two points. The operation stands in the
-line that concludes a test, in its command, or in a record; a table without any of them is read as `all_reduce` and says so. A log
-may have several tests: each table has the ranks of the list above it and the operation of its own last line.
+The JSON of nccl-tests is read in file versions 1 to 3; rccl-tests writes its own with -Z json and
+-Z csv. Time is in microseconds, bandwidth in GB (1e9) per second. Out-of-place and in-place are two
+points. The operation is in the line that concludes a test, in its command, or in the JSON record.
+A table without any of these is read as `all_reduce`, and its records say so. A log may have several
+tests: each table has the ranks of the list above it and the operation of its own last line.
 """
 
 import json
@@ -28,27 +30,44 @@ from mi300bench.schema.record import Scalar, Work
 TOOL = "rccl-tests"
 GB = 1e9
 TYPES = {
-    "float": "float32", "half": "float16", "double": "float64", "f8e4m3": "float8_e4m3", "f8e5m2": "float8_e5m2",
-    "fp8_e4m3": "float8_e4m3", "fp8_e5m2": "float8_e5m2",
-}  # fmt: skip
+    "float": "float32",
+    "half": "float16",
+    "double": "float64",
+    "f8e4m3": "float8_e4m3",
+    "f8e5m2": "float8_e5m2",
+    "fp8_e4m3": "float8_e4m3",
+    "fp8_e5m2": "float8_e5m2",
+}
 OPS = {
-    "all_reduce": "all_reduce", "allreduce": "all_reduce", "all_gather": "all_gather", "allgather": "all_gather",
-    "reduce_scatter": "reduce_scatter", "reducescatter": "reduce_scatter", "alltoall": "all_to_all", "all_to_all": "all_to_all",
-    "broadcast": "broadcast", "sendrecv": "send_recv", "reduce": "reduce", "gather": "gather", "scatter": "scatter",
-    "alltoallv": "alltoallv", "hypercube": "hypercube",
-}  # fmt: skip
+    "all_reduce": "all_reduce",
+    "allreduce": "all_reduce",
+    "all_gather": "all_gather",
+    "allgather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "all_to_all": "all_to_all",
+    "broadcast": "broadcast",
+    "sendrecv": "send_recv",
+    "reduce": "reduce",
+    "gather": "gather",
+    "scatter": "scatter",
+    "alltoallv": "alltoallv",
+    "hypercube": "hypercube",
+}
 _PROGRAM = re.compile(
-    r"\b(all_reduce|all_gather|reduce_scatter|alltoallv?|broadcast|sendrecv|reduce|gather|scatter|hypercube)_perf\b"
+    r"\b(all_reduce|all_gather|reduce_scatter|alltoallv?|broadcast|sendrecv|reduce|gather|scatter"
+    r"|hypercube)_perf\b"
 )
 _RANK = re.compile(r"^#\s+Rank\s+(\d{1,6})\s.*?device\s+\S+\s+\[[^\]]{0,40}\]\s*(.*)$")
-# A library's message that another stream put into a line.
+# A message of the library, which another output stream may write into the middle of a row.
 _MESSAGE = re.compile(r"\S{1,200}:\d+:\d+ \[\d+\] (?:N|R)CCL (?:INFO|WARN|TRACE|ERROR).*$")
 HEAD = ("size", "count", "type", "redop", "root")
 RESULT = ("time", "algbw", "busbw", "#wrong")
 
 
 def is_table(text: str) -> bool:
-    """Return whether a text is the table of one of them."""
+    """Return whether a text is the table of rccl-tests or nccl-tests."""
     return (
         bool(re.search(r"#\s+size\s+count(?:\s|\()", text[:200_000]))
         or "Collective test concluded" in text
@@ -56,7 +75,7 @@ def is_table(text: str) -> bool:
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text is the JSON of one of them."""
+    """Return whether a text is the JSON of rccl-tests or nccl-tests."""
     start = text.lstrip()[:4000]
     return start[:1] in "{[" and (
         '"busBw"' in start or ('"nccl_version"' in text and '"results"' in text)
@@ -83,10 +102,10 @@ def _row(
     ranks: int,
     line: int,
 ) -> Row | str:
-    """Return one result, or why it is none."""
+    """Return one result, or the reason why it cannot be read."""
     size, micros = whole(head.get("size", "")), positive(result.get("time", ""))
     if size is None or size <= 0:
-        return "no size" if size is None else "a message of no bytes has no bandwidth"
+        return "no size" if size is None else "a message of zero bytes has no bandwidth"
     if micros is None:
         return "no time"
     params: dict[str, Scalar] = {
@@ -103,75 +122,79 @@ def _row(
             ("algbw", number(result.get("algbw", ""))),
             ("busbw", number(result.get("busbw", ""))),
         )
-        if value  # a bandwidth that is printed as 0.00 says nothing
+        if value  # 0.00 is a bandwidth too small for two decimals
     }
     errors = number(result.get("#wrong", ""))
     return Row(
-        probe=f"collective.{op}", params=params, line=line, seconds=(seconds_of(micros),), work=Work(message_bytes=float(size)),
-        ranks=ranks, stated=stated, wrong=f"{errors:g} wrong elements" if errors else "",
-    )  # fmt: skip
+        probe=f"collective.{op}",
+        params=params,
+        line=line,
+        seconds=(seconds_of(micros),),
+        work=Work(message_bytes=float(size)),
+        ranks=ranks,
+        stated=stated,
+        wrong=f"{errors:g} wrong elements" if errors else "",
+    )
 
 
 class _Table:
-    """What the lines above a row say of it, and what is left of a row that another stream broke."""
+    """The state of a table so far: operation, columns, ranks, and the broken row before.
+
+    `start` is the first row of this test; `is_listed` while its list of ranks is being read;
+    `left` is the beginning of a row that another output stream broke.
+    """
 
     def __init__(self, op: str) -> None:
         self.op = op
         self.columns, self.ranks, self.is_in_place = [*HEAD, *RESULT, *RESULT], 0, False
         self.left, self.seen = "", set[tuple[str, ...]]()
-        self.start, self.is_listed = (
-            0,
-            False,
-        )  # the first row of this test, and whether its ranks are being listed
+        self.start, self.is_listed = 0, False
 
     def head(self, reading: LogReading, raw: str) -> bool:
-        """Take a line that is no row; return whether it was one."""
+        """Read a line that is not a row; return whether it was one."""
         if named := _PROGRAM.search(raw):
-            self.op = OPS[
-                named.group(1)
-            ]  # of what comes, or, in the line that concludes a test, of what came
+            # The operation of the rows below; in the line that concludes a test, of those above.
+            self.op = OPS[named.group(1)]
             if "concluded" in raw:
                 _rename(reading, self.op, first=self.start)
         if match := _RANK.match(raw):
             if not self.is_listed and len(reading.rows) > self.start:
-                self.ranks = 0  # another test's list begins
+                self.ranks = 0  # the list of another test begins
             self.is_listed = True
             self.ranks = max(self.ranks, int(match.group(1)) + 1)
             reading.device = reading.device or match.group(2).strip()[:80]
-        elif told := _columns(raw):
-            self.columns, self.is_listed = told, False
+        elif columns := _columns(raw):
+            self.columns, self.is_listed = columns, False
             if len(reading.rows) > self.start:
                 self.start, self.seen = len(reading.rows), set()
         elif raw.startswith("#"):
-            if "in-place" in raw:  # the line over the columns says which runs they are of
+            if "in-place" in raw:  # the line above the columns names the kinds of runs
                 self.is_in_place = "out-of-place" not in raw
         else:
             return False
         return True
 
     def words(self, raw: str, *, is_cut: bool) -> tuple[list[str], bool]:
-        """Return the words of a row with what was left of it before, and whether another stream's message was in it."""
-        found = _MESSAGE.search(raw) is not None
+        """Return the words of a row with its broken beginning, and whether it had a message."""
+        had_message = _MESSAGE.search(raw) is not None
         words = _MESSAGE.sub("", f"{self.left} {raw}").split()
         if (
             "redop" in self.columns
             and len(words) > (place := self.columns.index("redop"))
             and number(words[place]) is not None
         ):
-            words.insert(place, "")  # early versions print nothing where there is no reduction
+            words.insert(place, "")  # early versions leave the column empty without a reduction
         if is_cut and len(words) < len(self.columns):
-            words = words[
-                :-1
-            ]  # where a file was cut off, its last number may be the beginning of one
-        return words, found
+            words = words[:-1]  # the last number of a file that was cut off may be incomplete
+        return words, had_message
 
 
 def read_table(text: str) -> LogReading:
-    """Return the rows of a table, with a machine's ranks and device from its head."""
-    reading, found = LogReading(tool=TOOL), _PROGRAM.findall(text)
-    if not found:
-        reading.conditions["operation"] = "not told; taken for all_reduce"
-    table = _Table(OPS[found[-1]] if found else "all_reduce")
+    """Return the rows of a table, with the ranks and the device from its head."""
+    reading, programs = LogReading(tool=TOOL), _PROGRAM.findall(text)
+    if not programs:
+        reading.conditions["operation"] = "not stated in the log, read as all_reduce"
+    table = _Table(OPS[programs[-1]] if programs else "all_reduce")
     for line, raw in clean(text):
         if table.head(reading, raw):
             continue
@@ -184,19 +207,19 @@ def read_table(text: str) -> LogReading:
                 reading.skipped = [s for s in reading.skipped if s.text != was_left[:SHOWN]]
             _take(reading, words, table, line=line, raw=raw)
         elif had_message or not was_left:
-            # Another stream broke the line: what follows may be its rest.
+            # If another output stream broke the line, the next one is its rest.
             table.left = " ".join(words)
             if not had_message:
                 reading.skip(
                     line,
                     table.left,
-                    f"{len(words)} of at least {_least(table.columns)} columns: cut off, or broken",
+                    f"{len(words)} of at least {_least(table.columns)} columns: incomplete",
                 )
     return reading
 
 
 def _rename(reading: LogReading, op: str, *, first: int) -> None:
-    """Give the rows from `first` on the operation that the line behind them states."""
+    """Give the rows from `first` on the operation that the line below them states."""
     reading.rows[first:] = [replace(row, probe=f"collective.{op}") for row in reading.rows[first:]]
 
 
@@ -205,10 +228,10 @@ def _least(columns: list[str]) -> int:
 
 
 def _take(reading: LogReading, words: list[str], table: _Table, *, line: int, raw: str) -> None:
-    """Add the results of one row; the same row printed by several ranks counts once."""
+    """Add the results of one row; a row that several ranks print counts once."""
     columns, seen = table.columns, table.seen
     if tuple(words) in seen:
-        reading.skip(line, raw, "the same row again: printed by another rank")
+        reading.skip(line, raw, "a copy of a row above, printed by another rank")
         return
     seen.add(tuple(words))
     first = columns.index("time")
@@ -244,7 +267,7 @@ def _take(reading: LogReading, words: list[str], table: _Table, *, line: int, ra
 
 
 def _objects(text: str) -> Iterator[Any]:
-    """Yield the JSON values of a text: one document, or one after the other; what is broken ends it."""
+    """Yield the JSON values of a text, one after the other; None at the first invalid one."""
     decoder, place = json.JSONDecoder(), 0
     while place < len(text):
         while place < len(text) and text[place] in " \t\r\n,[]":
@@ -268,7 +291,7 @@ def read_json(text: str) -> LogReading:
             reading.skip(
                 cleaned.count("\n") + 1,
                 "",
-                "the JSON ends or breaks here: what comes before was read",
+                "the JSON is invalid from here on; what comes before was read",
             )
         elif isinstance(value, dict) and "results" in value:
             _nccl_document(reading, value)
@@ -295,7 +318,7 @@ def _nccl_document(reading: LogReading, document: Mapping[str, Any]) -> None:
         "file_version": _text(document.get("version")),
     }
     arguments = document.get("args")
-    told = (
+    program = (
         _PROGRAM.search(" ".join(_text(a) for a in arguments))
         if isinstance(arguments, list)
         else None
@@ -306,16 +329,18 @@ def _nccl_document(reading: LogReading, document: Mapping[str, Any]) -> None:
             reading.skip(place, _text(row), "no result")
             continue
         named = OPS.get(_text(row.get("experiment_name")).lower().removesuffix("_perf"))
-        op = named or (OPS[told.group(1)] if told else "all_reduce")
+        op = named or (OPS[program.group(1)] if program else "all_reduce")
         head = {name: _text(row.get(name)).strip() for name in HEAD}
         for key, in_place in (("out_of_place", False), ("in_place", True)):
             part = row.get(key)
             if not isinstance(part, dict):
                 continue
             result = {
-                "time": _text(part.get("time", part.get("cpu_time"))), "algbw": _text(part.get("alg_bw")),
-                "busbw": _text(part.get("bus_bw")), "#wrong": _text(part.get("nwrong")),
-            }  # fmt: skip
+                "time": _text(part.get("time", part.get("cpu_time"))),
+                "algbw": _text(part.get("alg_bw")),
+                "busbw": _text(part.get("bus_bw")),
+                "#wrong": _text(part.get("nwrong")),
+            }
             _add(
                 reading,
                 _row(op, head, result, in_place=in_place, ranks=ranks, line=place),
@@ -327,7 +352,7 @@ def _nccl_document(reading: LogReading, document: Mapping[str, Any]) -> None:
 def _rccl_record(reading: LogReading, record: Mapping[str, Any], place: int) -> None:
     op = OPS.get(_text(record.get("name")).lower().replace(" ", ""))
     if op is None:
-        reading.skip(place, _text(record.get("name")), "an operation that is not known")
+        reading.skip(place, _text(record.get("name")), "unknown operation")
         return
     head = {
         "size": _text(record.get("size")),
@@ -335,9 +360,11 @@ def _rccl_record(reading: LogReading, record: Mapping[str, Any], place: int) -> 
         "redop": _text(record.get("redop")),
     }
     result = {
-        "time": _text(record.get("time")), "algbw": _text(record.get("algBw")), "busbw": _text(record.get("busBw")),
+        "time": _text(record.get("time")),
+        "algbw": _text(record.get("algBw")),
+        "busbw": _text(record.get("busBw")),
         "#wrong": _text(record.get("wrong")),
-    }  # fmt: skip
+    }
     ranks = whole(_text(record.get("ranks", record.get("gpus")))) or 0
     in_place = _text(record.get("inPlace")) in ("1", "True", "true")
     _add(
@@ -356,7 +383,7 @@ def _add(reading: LogReading, row: Row | str, line: int, text: str) -> None:
 
 
 def read_csv(text: str) -> LogReading:
-    """Return the rows of rccl-tests' CSV; its early versions left ``nodes`` out of the header."""
+    """Return the rows of rccl-tests' CSV; early versions leave ``nodes`` out of the header."""
     reading = LogReading(tool=TOOL)
     columns: list[str] = []
     for line, raw in clean(text):
@@ -375,14 +402,21 @@ def read_csv(text: str) -> LogReading:
                 raw,
                 f"{len(values)} columns, the header has {len(columns)}"
                 if columns
-                else "before the header",
+                else "a row above the header",
             )
             continue
         named = dict(zip(columns, values, strict=True))
         record = {
-            "name": named.get("collective", named.get("name", "")), "size": named.get("size"), "type": named.get("type"),
-            "redop": named.get("redop"), "time": named.get("time"), "algBw": named.get("algbw"), "busBw": named.get("busbw"),
-            "wrong": named.get("wrong"), "ranks": named.get("ranks", named.get("gpus")), "inPlace": named.get("inplace"),
-        }  # fmt: skip
+            "name": named.get("collective", named.get("name", "")),
+            "size": named.get("size"),
+            "type": named.get("type"),
+            "redop": named.get("redop"),
+            "time": named.get("time"),
+            "algBw": named.get("algbw"),
+            "busBw": named.get("busbw"),
+            "wrong": named.get("wrong"),
+            "ranks": named.get("ranks", named.get("gpus")),
+            "inPlace": named.get("inplace"),
+        }
         _rccl_record(reading, record, line)
     return reading

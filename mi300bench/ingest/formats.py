@@ -1,4 +1,4 @@
-"""The table of formats: how each is recognised and read."""
+"""The table of formats: how each is recognised, and what reads it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Format:
     read: Callable[[str], LogReading]
 
 
-# In the order in which they are tried: what is told by more comes first.
+# Tried in this order: the formats with the most specific marks come first.
 FORMATS: Mapping[str, Format] = {
     "pytest-benchmark": Format(is_it=benchmarks.is_ours, read=benchmarks.read),
     "rccl-json": Format(is_it=collectives.is_json, read=collectives.read_json),
@@ -31,30 +31,34 @@ FORMATS: Mapping[str, Format] = {
 
 
 def read(text: str, *, kind: str, name: str) -> LogReading:
-    """Return what is in a text; ``auto`` recognises it. `RecordError` where it is no format that we know."""
+    """Return what is in a text; the kind ``auto`` recognises its format.
+
+    Raises `PlanError` for an unknown kind and `RecordError` for a text of no known format.
+    """
     if kind != "auto" and kind not in FORMATS:
-        raise PlanError(
-            f"there is no format {kind!r}", hint=f"one of {', '.join(FORMATS)}, or auto"
-        )
+        raise PlanError(f"unknown format {kind!r}", hint=f"one of {', '.join(FORMATS)}, or auto")
     if kind != "auto":
         return FORMATS[kind].read(text)
     looks = [key for key, known in FORMATS.items() if known.is_it(text)]
     if not looks:
-        raise RecordError(f"{name} is of no format that is known here", hint=_hint(text, name))
+        raise RecordError(f"{name} has no known format", hint=_hint(text, name))
     reading = FORMATS[looks[0]].read(text)
     for other in looks[1:]:
         reading.skip(
-            1, "", f"it looks like {other} as well, of which nothing was taken: --format {other}"
+            1, "", f"the file looks like {other} too; read that part with --format {other}"
         )
     return reading
 
 
 def _hint(text: str, name: str) -> str:
-    """Return what to do with a text that no format claims."""
+    """Return what to do with a text of no known format."""
     if name.endswith((".gz", ".zst", ".xz", ".zip")) or text[:2] == "\x1f\ufffd":
-        return "unpack it first"
+        return "unpack the file first"
     if "TransferBench" in text:
-        return "TransferBench is read as CSV: run it with OUTPUT_TO_CSV=1"
+        return "only TransferBench's CSV can be read: run it with OUTPUT_TO_CSV=1"
     if "MAMF" in text or "mamf" in text:
-        return "a log of mamf-finder needs its lines with (mean), (median) and (max), as newer versions print them"
-    return f"--format with one of {', '.join(FORMATS)}"
+        return (
+            "a log of mamf-finder needs lines with (mean), (median) and (max): "
+            "use a version that prints them"
+        )
+    return f"give --format, one of {', '.join(FORMATS)}"

@@ -1,12 +1,22 @@
-"""BabelStream: its table and its CSV (--csv), in MB or MiB (or GB, GiB, TB, TiB) a second.
+"""BabelStream: its table and its CSV (--csv), in MB, MiB, GB, GiB, TB or TiB per second.
 
-The best of its runs is what it calls bandwidth; times are least, most and mean, and the mean is taken. Bytes are counted as STREAM
-counts them: two arrays for copy, mul and dot, three for add and triad. Nstream, which others count differently, keeps its own name.
+BabelStream prints the bandwidth of its best run, and the shortest, longest and mean time; the mean
+is read. Bytes are counted as STREAM does: two arrays for copy, mul and dot, three for add and
+triad. Nstream is not read, because other tools count its bytes differently.
 """
 
 import re
 
-from mi300bench.ingest.reading import LogReading, Row, cells, clean, is_cut, positive, whole
+from mi300bench.ingest.reading import (
+    CUT_OFF,
+    LogReading,
+    Row,
+    cells,
+    clean,
+    is_cut,
+    positive,
+    whole,
+)
 from mi300bench.schema.record import Scalar, Work
 
 TOOL = "BabelStream"
@@ -18,9 +28,17 @@ PATTERNS = {
     "dot": ("dot", 2, 0),
 }
 UNITS = {
-    "mb": 1e6, "mbytes": 1e6, "gb": 1e9, "gbytes": 1e9, "tb": 1e12, "mib": 2.0**20, "mibytes": 2.0**20, "gib": 2.0**30,
-    "gibytes": 2.0**30, "tib": 2.0**40,
-}  # fmt: skip
+    "mb": 1e6,
+    "mbytes": 1e6,
+    "gb": 1e9,
+    "gbytes": 1e9,
+    "tb": 1e12,
+    "mib": 2.0**20,
+    "mibytes": 2.0**20,
+    "gib": 2.0**30,
+    "gibytes": 2.0**30,
+    "tib": 2.0**40,
+}
 _CSV_RATE = re.compile(r"^max_([A-Za-z]+)_per_sec$")
 _TABLE = re.compile(r"^Function\s+([A-Za-z]+)(?:ytes)?/s(?:ec)?\b")
 _COUNT = re.compile(r"^Number of elements: (\d{1,18})")
@@ -53,13 +71,18 @@ def _row(
     dtype = {4: "float32", 8: "float64"}.get(element, f"{element} bytes")
     params: dict[str, Scalar] = {"bytes": each, "dtype": dtype, "variant": "babelstream"}
     return Row(
-        probe=f"memory.{pattern}", params=params, line=line, seconds=(mean,), ranks=1,
-        work=Work(bytes_read=float(read * each), bytes_written=float(written * each)), stated={"stated_best": (rate * unit,)},
-    )  # fmt: skip
+        probe=f"memory.{pattern}",
+        params=params,
+        line=line,
+        seconds=(mean,),
+        ranks=1,
+        work=Work(bytes_read=float(read * each), bytes_written=float(written * each)),
+        stated={"stated_best": (rate * unit,)},
+    )
 
 
 def read(text: str) -> LogReading:
-    """Return the rows of a run, or of several one after the other."""
+    """Return the rows of one run, or of several runs in one file."""
     reading = LogReading(tool=TOOL)
     state = _State()
     for line, raw in clean(text):
@@ -74,23 +97,21 @@ def read(text: str) -> LogReading:
         elif state.head(stripped):
             continue
         elif is_cut(text, line) and stripped:
-            reading.skip(
-                line, raw, "the file ends within this line: its last number may be cut off"
-            )
+            reading.skip(line, raw, CUT_OFF)
         else:
             _take(reading, state, stripped, line)
     return reading
 
 
 class _State:
-    """What the lines above a result say of it."""
+    """The state of a file so far: columns, unit, and size of the arrays."""
 
     def __init__(self) -> None:
         self.columns: list[str] = []
         self.unit, self.in_table, self.elements, self.element, self.size = 1e6, False, 0, 8, 0.0
 
     def head(self, line: str) -> bool:
-        """Take a line of the head; return whether it was one."""
+        """Read a line of the head; return whether it was one."""
         if match := _COUNT.match(line):
             self.elements = int(match.group(1))
         elif line.startswith("Precision:"):
@@ -103,7 +124,7 @@ class _State:
 
     @property
     def each(self) -> int:
-        """Return the bytes of an array; the number of elements is exact, the printed size is rounded."""
+        """Return the bytes of an array: exactly from its elements, or else the rounded size."""
         return self.elements * self.element if self.elements else round(self.size)
 
 
@@ -111,7 +132,9 @@ def _take(reading: LogReading, state: _State, line: str, number: int) -> None:
     values = cells(line) if state.columns else line.split()
     if not values or values[0].lower() not in PATTERNS:
         if values and (state.columns or state.in_table) and values[0].lower() == "nstream":
-            reading.skip(number, line, "Nstream is counted differently elsewhere and is not taken")
+            reading.skip(
+                number, line, "Nstream is not read, because tools count its bytes differently"
+            )
         return
     if state.columns:
         row = _csv_row(state.columns, values, number)
@@ -120,10 +143,10 @@ def _take(reading: LogReading, state: _State, line: str, number: int) -> None:
         row = (
             _row(values[0], state.each, state.element, mean, rate, state.unit, line=number)
             if mean and rate
-            else "no time"
+            else "no time or no rate"
         )
     else:
-        row = f"{len(values)} of 5 columns" if state.each else "no array size above it"
+        row = f"{len(values)} of 5 columns" if state.each else "no array size above the table"
     if isinstance(row, str):
         reading.skip(number, line, row)
     else:
@@ -144,5 +167,5 @@ def _csv_row(columns: list[str], values: list[str], number: int) -> Row | str:
         positive(named.get("avg_runtime", "")),
     )
     if not (count and element and mean):
-        return "no elements, size or time"
+        return "no number of elements, no size or no time"
     return _row(values[0], count * element, element, mean, rate or 0.0, unit or 1e6, line=number)

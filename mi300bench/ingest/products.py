@@ -1,12 +1,14 @@
 """hipblaslt-bench's CSV lines, and the logs of mamf-finder.
 
-hipblaslt-bench has matrices by columns, as BLAS does; M, N and K are kept as printed. Time is in microseconds a call, rates are
-GFLOPS with all batches. mamf-finder overwrites one line a shape; its median is taken.
+hipblaslt-bench stores matrices by columns, as BLAS does; M, N and K are kept as printed. Its time
+is in microseconds per call, its rate in GFLOPS over all batches. mamf-finder prints one line for
+each shape and overwrites it; the median is read.
 """
 
 import re
 
 from mi300bench.ingest.reading import (
+    CUT_OFF,
     LogReading,
     Row,
     cells,
@@ -20,12 +22,20 @@ from mi300bench.schema.record import Scalar, Work
 
 BLAS, MAMF = "hipblaslt-bench", "mamf-finder"
 TYPES = {
-    "f32_r": "float32", "f16_r": "float16", "bf16_r": "bfloat16", "f8_r": "float8_e4m3", "bf8_r": "float8_e5m2", "f64_r": "float64",
-    "fp16_r": "float16", "fp32_r": "float32", "i8_r": "int8",
-}  # fmt: skip
+    "f32_r": "float32",
+    "f16_r": "float16",
+    "bf16_r": "bfloat16",
+    "f8_r": "float8_e4m3",
+    "bf8_r": "float8_e5m2",
+    "f64_r": "float64",
+    "fp16_r": "float16",
+    "fp32_r": "float32",
+    "i8_r": "int8",
+}
 _PREFIX = re.compile(r"^\s*\[\d{1,4}\]:?")
 _TRIED = re.compile(
-    r"(\d{1,9}) \|\s*([\d.,]{1,12})\(mean\)\s*([\d.,]{1,12})\(median\)\s*([\d.,]{1,12})\(max\) @ (\d{1,7})x(\d{1,7})x(\d{1,7})"
+    r"(\d{1,9}) \|\s*([\d.,]{1,12})\(mean\)\s*([\d.,]{1,12})\(median\)\s*"
+    r"([\d.,]{1,12})\(max\) @ (\d{1,7})x(\d{1,7})x(\d{1,7})"
 )
 _DTYPE = re.compile(r"^\*\* Dtype: (?:torch\.)?(\w{1,40})")
 _DEVICE = re.compile(
@@ -36,7 +46,7 @@ _BLAS_DEVICE = re.compile(r"^Device ID \d+ : (.{1,80}?)(?: gfx\w+\S*)?\s*$")
 
 def is_blas(text: str) -> bool:
     """Return whether a text has hipblaslt-bench's columns."""
-    return "hipblaslt-Gflops" in text[:400_000] or "hipblaslt-Gflops" in text
+    return "hipblaslt-Gflops" in text
 
 
 def is_mamf(text: str) -> bool:
@@ -58,9 +68,7 @@ def read_blas(text: str) -> LogReading:
         if len(values) < 4 or not columns:
             continue
         if is_cut(text, line):
-            reading.skip(
-                line, raw, "the file ends within this line: its last number may be cut off"
-            )
+            reading.skip(line, raw, CUT_OFF)
             continue
         if len(values) != len(columns):
             reading.skip(line, raw, f"{len(values)} columns, the header has {len(columns)}")
@@ -80,23 +88,32 @@ def _blas_row(named: dict[str, str], line: int) -> Row | str:
     if not (m and n and k and micros):
         return "no shape or no time"
     if named.get("grouped_gemm", "0") not in ("0", "", "false"):
-        return "a grouped product: the columns tell its first group only"
+        return "a grouped product, of which the columns have only the first group"
     a_type = named.get("a_type", named.get("d_type", ""))
-    params: dict[str, Scalar] = {"m": m, "n": n, "k": k, "layout": f"{named.get('transA', 'N')}{named.get('transB', 'N')}".lower(),
-                                 "dtype": TYPES.get(a_type, a_type)}  # fmt: skip
+    params: dict[str, Scalar] = {
+        "m": m,
+        "n": n,
+        "k": k,
+        "layout": f"{named.get('transA', 'N')}{named.get('transB', 'N')}".lower(),
+        "dtype": TYPES.get(a_type, a_type),
+    }
     params |= {"batch": batch} if batch > 1 else {}
-    inside = named.get("compute_type", "")
-    params |= (
-        {"compute": "xfloat32"} if "xf32" in inside else {}
-    )  # products of float32 with shorter factors inside
+    # xf32 multiplies float32 inputs with a shorter mantissa, at a peak of its own.
+    is_xf32 = "xf32" in named.get("compute_type", "")
+    params |= {"compute": "xfloat32"} if is_xf32 else {}
     return Row(
-        probe="gemm", params=params, line=line, seconds=(seconds_of(micros),), work=Work(flop=2.0 * m * n * k * batch), ranks=1,
+        probe="gemm",
+        params=params,
+        line=line,
+        seconds=(seconds_of(micros),),
+        work=Work(flop=2.0 * m * n * k * batch),
+        ranks=1,
         stated={"stated_rate": (rate * 1e9,)} if rate else {},
-    )  # fmt: skip
+    )
 
 
 def read_mamf(text: str) -> LogReading:
-    """Return every shape that a log has; the summary at its end is of the same shapes and is not taken again."""
+    """Return every shape of a log, without the summary at its end, which repeats some of them."""
     reading, dtype = LogReading(tool=MAMF), ""
     seen: set[str] = set()
     for line, raw in clean(text):
@@ -111,16 +128,16 @@ def read_mamf(text: str) -> LogReading:
 
 
 def _take(reading: LogReading, match: re.Match[str], dtype: str, seen: set[str], line: int) -> None:
-    """Add one try; its line may be drawn again and again."""
-    place, *told = match.groups()
-    mean, median, most = (positive(text) for text in told[:3])
-    m, n, k = (int(text) for text in told[3:])
+    """Add one shape; the tool prints its line several times."""
+    place, *cells_of_line = match.groups()
+    mean, median, most = (positive(text) for text in cells_of_line[:3])
+    m, n, k = (int(text) for text in cells_of_line[3:])
     key = f"{place} {m} {n} {k}"
     if key in seen:
-        reading.skip(line, match.group(0), "the same try again")
+        reading.skip(line, match.group(0), "a copy of a line above")
         return
     if not (mean and median and most and m and n and k):
-        reading.skip(line, match.group(0), "a rate or a size of nothing")
+        reading.skip(line, match.group(0), "a rate or a size of zero")
         return
     seen.add(key)
     flop = 2.0 * m * n * k

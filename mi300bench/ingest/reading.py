@@ -1,4 +1,4 @@
-"""What a reader gives back, and what the readers share: cleaning a log, reading numbers as people's locales print them."""
+"""What a reader returns, and what the readers share: cleaning a log, reading numbers and dates."""
 
 import csv
 import math
@@ -10,19 +10,24 @@ from datetime import UTC, datetime
 from mi300bench.schema.record import Scalar, Series, Work
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\n]*\x07")
-# What launchers put before a rank's line: mpirun --tag-output, srun --label, torchrun's prefix.
+# Labels that launchers put before a rank's line: mpirun --tag-output, srun --label, torchrun.
 _LABEL = re.compile(
     r"^(?:\[\d{1,6},\d{1,6}\]<std(?:out|err)>:\s?|\s{0,6}\d{1,6}: |\[(?:default|rank)\d{1,6}\]:)"
 )
 _THOUSANDS = re.compile(r"^[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
 _DECIMAL = re.compile(r"^([+-]?\d{1,15}),(\d{1,15})$")
+# Why the last line of a file is not read.
+CUT_OFF = "the file ends within this line, so its last number may be incomplete"
 LONGEST_LINE = 4096
 SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One result. `seconds` are per call; `stated` are figures that the tool printed beside; `ranks` 0 where it tells none."""
+    """One result. `seconds` are per call, `stated` other figures that the tool printed.
+
+    `ranks` is 0 where the tool states none.
+    """
 
     probe: str
     params: Mapping[str, Scalar]
@@ -31,13 +36,13 @@ class Row:
     work: Work = field(default_factory=Work)
     ranks: int = 0
     stated: Series = field(default_factory=dict)
-    wrong: str = ""  # why the answer is wrong, as the tool says
-    no_speed: str = ""  # why there is no time, such as for a series of readings
+    wrong: str = ""  # why the answer is wrong, where the tool checked it
+    no_speed: str = ""  # why there is no time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A line that was not read, and why. Banners and empty lines do not count."""
+    """A line that was not read, and why. Banners and empty lines are not listed."""
 
     line: int
     text: str
@@ -46,14 +51,14 @@ class Skipped:
 
 @dataclass(slots=True, kw_only=True)
 class LogReading:
-    """The rows of a text, what was not read, and what the text says of the machine."""
+    """The rows of a text, the lines that were not read, and the machine as the text names it."""
 
     tool: str
     rows: list[Row] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     device: str = ""
-    began: str = ""  # when, as the text says, in ISO 8601; empty where it does not
-    counts: str = "line"  # what `line` counts: lines of a text, or entries of a document
+    began: str = ""  # date and time of the run in ISO 8601; empty where the text has none
+    counts: str = "line"  # what a row's `line` counts: lines of a text, or entries of a document
     conditions: dict[str, Scalar] = field(default_factory=dict)
 
     def skip(self, line: int, text: str, why: str) -> None:
@@ -62,28 +67,28 @@ class LogReading:
 
 
 def printable(text: str) -> str:
-    """Return a text that can be written anywhere: JSON can hold halves of characters."""
+    """Return a text without lone surrogates, which JSON may hold and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def date_of(text: str) -> str:
-    """Return a date and time in ISO 8601, with its zone (taken for UTC where none is told); empty where the text is none."""
+    """Return a date and time in ISO 8601, in UTC if it has no zone; empty if `text` is no date."""
     try:
-        found = datetime.fromisoformat(text.strip())
+        date = datetime.fromisoformat(text.strip())
     except ValueError:
         return ""
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat(timespec="milliseconds")
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).isoformat(timespec="milliseconds")
 
 
 def is_cut(text: str, line: int) -> bool:
-    """Return whether `line` is the last of a text that does not end with one: its last word may be the beginning of one."""
+    """Return whether `line` is the last one of a text that does not end with a line feed."""
     return not text.endswith("\n") and line == text.count("\n") + 1
 
 
 def clean(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) without colours, launchers' labels, carriage returns' overwritten parts and control characters.
+    """Yield each line with its number, without colours, launchers' labels and control characters.
 
-    A line that a carriage return overwrites keeps each of its parts as a line of its own, with the same number.
+    Carriage returns split a line into parts, which are yielded as lines with the same number.
     """
     for number, raw in enumerate(text.split("\n"), 1):
         for part in _COLOUR.sub("", raw[: 64 * LONGEST_LINE]).split("\r"):
@@ -92,7 +97,7 @@ def clean(text: str) -> Iterator[tuple[int, str]]:
 
 
 def number(text: str) -> float | None:
-    """Return a number as printed in any common locale, None where it is none, is not finite or is absurdly large."""
+    """Return a number as printed in any common locale; None if it is no number or not finite."""
     word = text.strip().strip('"').rstrip("*")
     if not word or len(word) > 40:
         return None
@@ -108,22 +113,22 @@ def number(text: str) -> float | None:
 
 
 def whole(text: str) -> int | None:
-    """Return a whole number of at least 0, None where it is none."""
+    """Return a whole number of at least 0; None where the text is none."""
     value = number(text)
     return int(value) if value is not None and value >= 0 and value == int(value) else None
 
 
 def positive(text: str) -> float | None:
-    """Return a number over 0, None where it is none."""
+    """Return a number over 0; None where the text is none."""
     value = number(text)
     return value if value is not None and value > 0 else None
 
 
 def cells(line: str) -> list[str]:
-    """Return the cells of a CSV line, separated by commas or, where locales take those for decimals, by semicolons."""
+    """Return the cells of a CSV line, separated by commas, or by semicolons with decimal commas."""
     try:
         parted = [cell.strip() for cell in next(csv.reader([line], delimiter=";"))]
-        if len(parted) > 2:  # a comma within a cell is then a decimal one, never between thousands
+        if len(parted) > 2:  # then a comma in a cell is a decimal one, not of thousands
             return [_DECIMAL.sub(r"\1.\2", cell) for cell in parted]
         return [cell.strip() for cell in next(csv.reader([line]))]
     except (csv.Error, StopIteration):

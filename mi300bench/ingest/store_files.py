@@ -1,4 +1,4 @@
-"""Another tool's output into the store: every row a record of origin `imported` that names tool and file."""
+"""Files of other tools into the store: each row a record of origin `imported`, with its source."""
 
 import hashlib
 from collections.abc import Sequence
@@ -20,15 +20,18 @@ LARGEST_FILE = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A file, what was read of it, and the records that came of it (none where it was only checked)."""
+    """A file, what was read in it, and its records (none if the file was only checked).
+
+    `earlier` is the run that already has the same rows; empty if there is none.
+    """
 
     path: Path
     reading: LogReading
     records: tuple[Measurement, ...] = ()
-    earlier: str = ""  # the run that had the same rows already
+    earlier: str = ""
 
 
-# What names of devices, or else tools, say of the maker where no facts do.
+# The maker of a device that we have no facts about, by words in its name, or else by the tool.
 MAKERS = {
     "rocm": ("AMD INSTINCT", "RADEON", "GFX9"),
     "cuda": ("NVIDIA", "GEFORCE", "TESLA", "QUADRO", "RTX"),
@@ -37,7 +40,7 @@ TOOLS_OF = {"hipblaslt-bench": "rocm", "TransferBench": "rocm", "rocm-smi": "roc
 
 
 def kind_of(device: str, tool: str) -> str:
-    """Return ``rocm``, ``cuda`` or ``cpu``: what a device's name, or else the tool, says it is."""
+    """Return ``rocm``, ``cuda`` or ``cpu``, by the name of the device, or else by the tool."""
     facts = find_device(device) if device else None
     if facts is not None:
         return "rocm" if facts.arch.startswith("gfx") else "cuda"
@@ -49,30 +52,42 @@ def kind_of(device: str, tool: str) -> str:
 
 
 def read_file(path: Path, *, kind: str) -> LogReading:
-    """Return what is in a file, whatever its encoding."""
+    """Return what is in a file, in UTF-8 or UTF-16."""
     try:
         if path.stat().st_size > LARGEST_FILE:
-            raise RecordError(f"{path} is larger than 1 GiB", hint="split it")
+            raise RecordError(f"{path} is larger than 1 GiB", hint="split the file")
         data = path.read_bytes()
     except FileNotFoundError as cause:
-        raise PlanError(f"{path} does not exist", hint="a file that another tool wrote") from cause
+        raise PlanError(
+            f"{path} does not exist", hint="give a file that another tool wrote"
+        ) from cause
     except OSError as cause:
         raise NodeError(
-            f"{path} cannot be read: {cause.strerror}", hint="a readable file"
+            f"{path} cannot be read: {cause.strerror}", hint="give a readable file"
         ) from cause
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     return formats.read(data.decode(encoding, errors="replace"), kind=kind, name=str(path))
 
 
 def record_of(
-    row: Row, reading: LogReading, *, path: Path, run: str, settings: Settings, device: str, began: str, place: int
-) -> Measurement:  # fmt: skip
-    """Return the record of a row. `device` names the machine and `began` the time where the text does not."""
+    row: Row,
+    reading: LogReading,
+    *,
+    path: Path,
+    run: str,
+    settings: Settings,
+    device: str,
+    began: str,
+    place: int,
+) -> Measurement:
+    """Return the record of a row; `device` and `began`, if given, replace those of the text."""
     name = device or printable(reading.device)
     params: dict[str, Scalar] = {
         printable(key): printable(v) if isinstance(v, str) else v for key, v in row.params.items()
     }
-    told = {key: printable(v) if isinstance(v, str) else v for key, v in reading.conditions.items()}
+    conditions: dict[str, Scalar] = {
+        key: printable(v) if isinstance(v, str) else v for key, v in reading.conditions.items()
+    }
     facts = find_device(name) if name else None
     world = World(device=kind_of(name, reading.tool), ranks=max(1, row.ranks), threads=0)
     outcome = Outcome.SKIPPED if row.no_speed else Outcome.WRONG_ANSWER if row.wrong else Outcome.OK
@@ -94,45 +109,45 @@ def record_of(
             "framework": reading.tool,
             "device_arch": facts.arch if facts else "",
             reading.counts: row.line,
-            **told,
+            **conditions,
         },
         node=settings.node,
         device=facts.name if facts else name,
-        started_at=began
-        or reading.began,  # not when it was imported: histories are of when things ran
+        # The date of the run, not of its import: histories are in the order of the runs.
+        started_at=began or reading.began,
         origin=Origin.IMPORTED,
         source=f"{reading.tool}: {path.name}",
     )
 
 
 def _earlier(settings: Settings, digest: str) -> tuple[str, list[Path]]:
-    """Return the finished run that has the same bytes (empty where there is none), and those that were cut short."""
-    finished, cut = "", []
+    """Return the finished run of the same bytes (empty if none), and the unfinished ones."""
+    finished, unfinished = "", []
     for path in sorted((settings.store / settings.node).glob("*.jsonl")):
         with path.open(encoding="utf-8", errors="replace") as lines:
             is_same = f'"{digest}"' in lines.readline()
         if is_same and read_run(path).finished:
             finished = path.stem
         elif is_same:
-            cut.append(path)
-    return finished, cut
+            unfinished.append(path)
+    return finished, unfinished
 
 
 def _store(
     path: Path, reading: LogReading, settings: Settings, *, kind: str, device: str, began: str
 ) -> Imported:
-    """Write a file's rows as a run of their own, unless a finished run has them already."""
+    """Write the rows of a file as a run of their own, unless a finished run has them already."""
     if not reading.rows:
         raise RecordError(
-            f"{path}: nothing in it could be read as {reading.tool}",
-            hint=f"mi300bench import --check {path}",
+            f"{path}: no row could be read as output of {reading.tool}",
+            hint=f"see the reasons: mi300bench import --check {path}",
         )
-    told = "\0".join((kind, device, began)).encode()
-    digest = hashlib.blake2b(path.read_bytes() + told, digest_size=8).hexdigest()
-    earlier, cut = _earlier(settings, digest)
+    options = "\0".join((kind, device, began)).encode()
+    digest = hashlib.blake2b(path.read_bytes() + options, digest_size=8).hexdigest()
+    earlier, unfinished = _earlier(settings, digest)
     if earlier:
         return Imported(path=path, reading=reading, earlier=earlier)
-    question = f"What does {path.name} say?"
+    question = f"What does {path.name} contain?"
     header = {
         "plan": "",
         "question": question,
@@ -157,8 +172,8 @@ def _store(
         for record in records:
             writer.write(record)
         writer.finish()
-    for half in cut:  # the same rows, from an import that was interrupted
-        half.unlink()
+    for run in unfinished:  # the same rows, from an import that was interrupted
+        run.unlink()
     return Imported(path=path, reading=reading, records=records)
 
 
@@ -171,9 +186,10 @@ def import_files(
     is_check: bool,
     began: str = "",
 ) -> tuple[Imported, ...]:
-    """Read every file, and write its rows into the store unless they are only checked. The same file again adds nothing.
+    """Read every file and, unless `is_check`, write its rows into the store.
 
-    A file that cannot be read does not keep the others out; the first such error is raised in the end.
+    A file that is in the store already adds nothing. A file that cannot be read does not stop the
+    others; the first error is raised at the end.
     """
     done: list[Imported] = []
     failed: list[Mi300benchError] = []
@@ -186,10 +202,10 @@ def import_files(
                 done.append(_store(path, reading, settings, kind=kind, device=device, began=began))
         except (PlanError, RecordError) as cause:
             failed.append(cause)
-            if len(paths) > 1:  # the only one is told when it is raised
+            if len(paths) > 1:  # the error of a single file is only raised
                 settings.say(f"{cause}")
     if failed and len(paths) > 1:
-        settings.say(f"{len(failed)} of {len(paths)} files were not read, {len(done)} were")
+        settings.say(f"{len(done)} of {len(paths)} files were read, {len(failed)} were not")
     if failed:
         raise failed[0]
     return tuple(done)

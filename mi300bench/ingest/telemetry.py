@@ -1,7 +1,7 @@
-"""Series of rocm-smi's CSV: a header, a row a card and sample, again and again; with or without a column of time.
+"""rocm-smi's CSV: a header and a row for each card and sample, with or without a column of time.
 
-A card's readings become one record of series. They have no speed: what a tool samples from outside is how busy a card is told to
-be, and the memory that a process has taken, not what it uses.
+The readings of a card become one record with series. The record has no speed: the tool reports how
+much of the time a card is busy, and the memory that processes have allocated.
 """
 
 import re
@@ -12,15 +12,24 @@ from mi300bench.schema.record import Scalar
 TOOL = "rocm-smi"
 NO_SPEED = "a series of readings has no speed"
 _CARD = re.compile(r"^(?:card|gpu)?\s*(\d{1,4})$", re.IGNORECASE)
-# Columns by what their names begin with, across versions; the value of a series keeps the tool's unit.
+# Our names of the tool's columns, by how those begin; versions differ in the rest. Units are kept.
 NAMES = (
-    ("gpu use", "gpu_use_percent"), ("gpu memory allocated", "memory_percent"), ("gpu memory use", "memory_percent"),
-    ("vram total used", "memory_used_bytes"), ("vram used", "memory_used_bytes"), ("vram total", "memory_bytes"),
-    ("average graphics package power", "power_w"), ("current socket graphics package power", "power_w"), ("power", "power_w"),
-    ("temperature (sensor edge", "edge_c"), ("temperature (sensor junction", "junction_c"),
+    ("gpu use", "gpu_use_percent"),
+    ("gpu memory allocated", "memory_percent"),
+    ("gpu memory use", "memory_percent"),
+    ("vram total used", "memory_used_bytes"),
+    ("vram used", "memory_used_bytes"),
+    ("vram total", "memory_bytes"),
+    ("average graphics package power", "power_w"),
+    ("current socket graphics package power", "power_w"),
+    ("power", "power_w"),
+    ("temperature (sensor edge", "edge_c"),
+    ("temperature (sensor junction", "junction_c"),
     ("temperature (sensor memory", "memory_c"),
-    ("sclk clock speed", "clock_mhz"), ("timestamp", "time_s"), ("time", "time_s"),
-)  # fmt: skip
+    ("sclk clock speed", "clock_mhz"),
+    ("timestamp", "time_s"),
+    ("time", "time_s"),
+)
 
 
 def is_ours(text: str) -> bool:
@@ -49,7 +58,7 @@ def _value(cell: str) -> float | None:
 
 
 def read(text: str) -> LogReading:
-    """Return a record a card, of all its samples in order."""
+    """Return a row for each card, with all its samples in order."""
     reading, columns = LogReading(tool=TOOL), list[str]()
     series: dict[str, dict[str, list[float]]] = {}
     first: dict[str, int] = {}
@@ -67,7 +76,7 @@ def read(text: str) -> LogReading:
         place = next(i for i, name in enumerate(columns) if name.lower() == "device")
         card = _CARD.match(values[place].split()[-1] if values[place].split() else "")
         if card is None:
-            reading.skip(line, raw, "no card")
+            reading.skip(line, raw, "no number of a card")
             continue
         first.setdefault(card.group(1), line)
         named = {
@@ -76,24 +85,23 @@ def read(text: str) -> LogReading:
         }
         named.pop("", None)
         missing = [name for name, value in named.items() if value is None]
-        if missing:  # a sample without one of them would move that series against the others
+        if missing:  # a missing value would shift its series against the others
             reading.skip(line, raw, f"no number for {missing[0]}")
             continue
         own = series.setdefault(card.group(1), {})
         if own and own.keys() != named.keys():
-            reading.skip(line, raw, "other columns than the card's samples before")
+            reading.skip(line, raw, "the columns differ from those of the card's earlier samples")
             continue
         for name, value in named.items():
             own.setdefault(name, []).append(value or 0.0)
-    for card_number, found in series.items():
+    for card_number, columns_of_card in series.items():
         params: dict[str, Scalar] = {"card": int(card_number)}
-        told = {name: tuple(values) for name, values in found.items()}
         reading.rows.append(
             Row(
                 probe="telemetry",
                 params=params,
                 line=first[card_number],
-                stated=told,
+                stated={name: tuple(values) for name, values in columns_of_card.items()},
                 ranks=1,
                 no_speed=NO_SPEED,
             )

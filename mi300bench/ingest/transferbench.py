@@ -1,7 +1,7 @@
-"""TransferBench's CSV (OUTPUT_TO_CSV=1): a row a transfer, GB (1e9) a second, milliseconds.
+"""TransferBench's CSV (OUTPUT_TO_CSV=1): a row for each transfer, in GB (1e9) per second and ms.
 
-A row is from a source over an executor to a destination, such as G0 to G1; several at once are one test. Sums over a test are not
-transfers and are not taken.
+A transfer has a source, an executor and a destination, such as G0 to G1. The transfers of one test
+run at once. Rows with the sum over a test are not read.
 """
 
 from mi300bench.ingest.reading import LogReading, Row, cells, clean, positive, whole
@@ -25,16 +25,13 @@ def read(text: str) -> LogReading:
             continue
         if not columns or len(values) < 2:
             continue
-        if len(values) not in (
-            len(columns),
-            len(columns) + 1,
-            len(columns) - 2,
-        ):  # versions differ in the addresses at the end
+        # Versions differ in the addresses at the end.
+        if len(values) not in (len(columns), len(columns) + 1, len(columns) - 2):
             reading.skip(line, raw, f"{len(values)} columns, the header has {len(columns)}")
             continue
         named = dict(zip(columns, values, strict=False))
         if whole(named.get("Transfer#", "")) is None:
-            reading.skip(line, raw, "a sum over transfers")
+            reading.skip(line, raw, "a sum over the transfers of a test")
             continue
         size, rate, millis = (
             whole(named.get("NumBytes", "")),
@@ -45,11 +42,22 @@ def read(text: str) -> LogReading:
             reading.skip(line, raw, "no bytes or no time")
             continue
         params: dict[str, Scalar] = {
-            "bytes": size, "src": named.get("Src", "")[:20], "exe": named.get("Exe", "")[:20], "dst": named.get("Dst", "")[:20],
-            "compute_units": whole(named.get("CUs", "")) or 0, "test": whole(named.get("Test#", "")) or 0,
-        }  # fmt: skip
+            "bytes": size,
+            "src": named.get("Src", "")[:20],
+            "exe": named.get("Exe", "")[:20],
+            "dst": named.get("Dst", "")[:20],
+            "compute_units": whole(named.get("CUs", "")) or 0,
+            "test": whole(named.get("Test#", "")) or 0,
+        }
         reading.rows.append(
-            Row(probe="transfer", params=params, line=line, seconds=(millis * 1e-3,), work=Work(message_bytes=float(size)), ranks=1,
-                stated={"stated_bandwidth": (rate * 1e9,)} if rate else {})
-        )  # fmt: skip
+            Row(
+                probe="transfer",
+                params=params,
+                line=line,
+                seconds=(millis * 1e-3,),
+                work=Work(message_bytes=float(size)),
+                ranks=1,
+                stated={"stated_bandwidth": (rate * 1e9,)} if rate else {},
+            )
+        )
     return reading

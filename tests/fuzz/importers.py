@@ -1,9 +1,10 @@
-"""A million damaged inputs for each format: no trace, no hang, no row without a time.
+"""A million damaged inputs for each import format: no exception, no hang, no row without a time.
 
     python -m tests.fuzz.importers [--inputs 1000000] [--seed 1] [FORMAT ...]
 
-Inputs are the samples with bytes flipped, cut, doubled, moved, and tokens of all formats put in; drawn by seed, so that one that
-fails can be drawn again. An input that takes over a second counts as a hang.
+Inputs are the samples with parts changed, removed, doubled or moved, and with tokens of all formats
+inserted. They are drawn by seed, so an input that fails can be repeated. An input that takes over a
+second counts as a hang.
 """
 
 import argparse
@@ -11,18 +12,26 @@ import random
 import signal
 import sys
 import time
-from pathlib import Path
 from types import FrameType
 
 from mi300bench.ingest.formats import FORMATS
 
-SAMPLES = Path(__file__).parents[1] / "importers" / "samples"
+from tests.ingest.sample_files import FORMAT_OF, SAMPLES
+
 TOKENS = (
-    "\x1b[31m", "\r", "\x00", "nan", "inf", "-1", "1e400", "9" * 400, ",", ";", '"', "{", "[", "]}", "null", "%", "\t",
-    "\ufeff", "\u2028", "# size count type redop root time algbw busbw #wrong", "Test#,Transfer#", "hipblaslt-Gflops",
-    "device,GPU use (%)", "[1,0]<stdout>:", "function,num_times,n_elements", "host:1:2 [0] NCCL INFO x", "1,048,576", "0",
-    "(mean)", "@ 1x2x3", "\\", "'", "e", "--",
-)  # fmt: skip
+    *("\x1b[31m", "\r", "\x00", "\t", "\ufeff", "\u2028", "\\", "'", "e", "--", "%"),
+    *("nan", "inf", "-1", "1e400", "9" * 400, "1,048,576", "0", "null"),
+    *(",", ";", '"', "{", "[", "]}"),
+    "# size count type redop root time algbw busbw #wrong",
+    "host:1:2 [0] NCCL INFO x",
+    "[1,0]<stdout>:",
+    "Test#,Transfer#",
+    "hipblaslt-Gflops",
+    "device,GPU use (%)",
+    "function,num_times,n_elements",
+    "(mean)",
+    "@ 1x2x3",
+)
 HANG_S = 1
 LARGEST = 1500
 
@@ -97,8 +106,6 @@ def fuzz(kind: str, texts: list[str], inputs: int, seed: int) -> float:
 
 def main() -> int:
     """Fuzz the formats that are named, or all."""
-    from tests.ingest.test_importers import FORMAT_OF
-
     parser = argparse.ArgumentParser()
     parser.add_argument("formats", nargs="*", default=list(FORMATS))
     parser.add_argument("--inputs", type=int, default=1_000_000)
@@ -111,7 +118,8 @@ def main() -> int:
         slowest = fuzz(kind, texts, options.inputs, options.seed)
         took = time.monotonic() - begin
         print(
-            f"{kind}: {options.inputs:,} inputs in {took:.0f} s, the slowest in {slowest * 1e3:.1f} ms: no trace, no hang",
+            f"{kind}: {options.inputs:,} inputs in {took:.0f} s, the slowest in "
+            f"{slowest * 1e3:.1f} ms: no exception, no hang",
             flush=True,
         )
     return 0
