@@ -1,9 +1,10 @@
 """Is the bucket that the tuner picks the best one? ``python -m tests.cluster.buckets [FOLDER]``
 
-In each cluster: decide as autotune does (measure, fit, search, confirm), then measure every distinct packing of
-the exhaustive set on fresh interleaved runs. Regret is the picked packing's step over the best one's, minus 1.
-Predictions of exposed time (step minus computation) are made before the exhaustive runs and held against them,
-beside a constant (the mean) and a straight line in the number of buckets, both fitted to the very data (leave-one-out).
+In each cluster: decide as autotune does (measure, fit, search, confirm), then measure every
+distinct packing of the exhaustive set on fresh interleaved runs. Regret is the picked packing's
+step over the best one's, minus 1. Predictions of exposed time (step minus computation) are made
+before the exhaustive runs and held against them, beside a constant (the mean) and a straight line
+in the number of buckets, both fitted to the very data (leave-one-out).
 """
 
 import json
@@ -17,17 +18,24 @@ import numpy as np
 from mi300bench import stats
 from mi300bench.measurement.measure import measure, only_ok
 from mi300bench.measurement.settings import Settings
-from mi300bench.schema.plan import Stop
+from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import Origin, World
-from mi300bench.strategies.ddp.buckets import CAPS_MIB, distinct_packings, one_bucket_mib
-from mi300bench.strategies.ddp.predictor import BUCKETS, DEFAULT
+from mi300bench.strategies.ddp.buckets import (
+    BUCKET_KNOB,
+    BUCKETS,
+    CAPS_MIB,
+    DEFAULT,
+    distinct_packings,
+    one_bucket_mib,
+)
 from mi300bench.strategies.job import Job
-from mi300bench.trainers import registry
-from mi300bench.tuning.autotune import needed_points, probing
+from mi300bench.strategies.table import strategy_of
+from mi300bench.trainers.registry import spec_of
+from mi300bench.tuning.autotune import measuring_plan
 from mi300bench.tuning.confirm import confirmation, seconds_by_round
 from mi300bench.tuning.result import Tuned
 from mi300bench.tuning.search import Ranked
-from mi300bench.tuning.tune import step_point, tune
+from mi300bench.tuning.tune import tune
 from scipy.stats import t as student
 
 from tests.cluster.namespaces import Cluster, cluster
@@ -35,17 +43,23 @@ from tests.cluster.namespaces import Cluster, cluster
 # (bit/s, one-way delay in seconds)
 CLUSTERS = ((1e9, 0.0), (4e9, 0.0), (1e9, 2e-3))
 ROUNDS = 2
-# DDP rebuilds its buckets before the second step; two pass before a sample (one checked, one to warm up).
+# DDP rebuilds its buckets before the second step; two pass before a sample (one checked, one to
+# warm up).
 STOP = Stop(
     relative_ci=0.02, min_samples=3, max_seconds=1.0, warmup_seconds=0.0, min_warmup_calls=1
 )
 WORLD = World(device="cpu", ranks=2, threads=1)
 
 
+def needed_points(job: Job) -> list[Point]:
+    """Return what the choice rests on: the points of all stages but the report's, which is last."""
+    return [point for stage in strategy_of(job).stages(job)[:-1] for point in stage.points]
+
+
 def decided(job: Job, settings: Settings) -> tuple[Tuned, float]:
     """Return the tuned config and the seconds it took to get it."""
     start = time.monotonic()
-    measured = measure(probing(job, needed_points(job), 1), settings)
+    measured = measure(measuring_plan(job, needed_points(job), 1), settings)
     tuned = tune(job, only_ok(measured, what="buckets"), settings)
     return tuned, time.monotonic() - start
 
@@ -53,14 +67,16 @@ def decided(job: Job, settings: Settings) -> tuple[Tuned, float]:
 def exhaustive(
     job: Job, tuned: Tuned, settings: Settings
 ) -> tuple[list[Ranked], list[list[float]], float]:
-    """Return every distinct packing of the exhaustive set and of the pick, seconds by round, and the time it took."""
+    """Return every distinct packing and the pick, seconds by round, and the time it took."""
     start = time.monotonic()
-    sizes = tuned.model.timeline.gradient_bytes
+    sizes = tuned.step_model.timeline.gradient_bytes
     pick = tuned.config.choices[BUCKETS].value
     values = ["default", *CAPS_MIB, one_bucket_mib(sizes), pick]
     wanted = [candidate.value for candidate in distinct_packings(sizes, values)]
     rows = [next(row for row in tuned.ranked if stands_for(row, value)) for value in wanted]
-    plan = confirmation(job.trainer, [step_point(job, row.candidate, STOP) for row in rows], ROUNDS)
+    strategy = strategy_of(job)
+    points = [strategy.step_point(job, row.candidate, STOP) for row in rows]
+    plan = confirmation(job.trainer, points, ROUNDS)
     table = seconds_by_round(plan, measure(plan, settings))
     return rows, table, time.monotonic() - start
 
@@ -69,7 +85,7 @@ def stands_for(row: Ranked, value: object) -> bool:
     """Return whether `value` is this packing, or one that packs alike."""
     return (
         value == row.candidate.keys.get(BUCKETS, DEFAULT)
-        or value in row.candidate.options["buckets"].same_as
+        or value in row.candidate.options[BUCKET_KNOB].same_as
     )
 
 
@@ -103,19 +119,19 @@ def median_error(predicted: Sequence[float], measured: Sequence[float]) -> float
 def study(made: Cluster, folder: Path) -> dict[str, object]:
     """Return the figures of one cluster, and print them."""
     settings = Settings(
-        store=folder, node="cluster", origin=Origin.EMULATED, source=made.says, launcher=made.launcher,
+        store=folder,
+        node="cluster",
+        origin=Origin.EMULATED,
+        source=made.says,
+        launcher=made.launcher,
         say=lambda text: print(f"  {text}", flush=True),
-    )  # fmt: skip
-    job = Job(
-        trainer="zaya1",
-        config=registry.preset_config("zaya1", "small"),
-        world=WORLD,
-        only=("buckets",),
     )
+    spec = spec_of("zaya1")
+    job = Job(spec=spec, config=spec.preset("small"), world=WORLD, only=(BUCKET_KNOB,))
     print(made.says, flush=True)
     tuned, decide_s = decided(job, settings)
     rows, table, exhaustive_s = exhaustive(job, tuned, replace(settings, passes=ROUNDS))
-    compute = tuned.model.timeline.compute_s
+    compute = tuned.step_model.timeline.compute_s
     steps = [stats.typical(row) for row in table]
     pick = next(
         i for i, row in enumerate(rows) if stands_for(row, tuned.config.choices[BUCKETS].value)
@@ -167,7 +183,7 @@ def study(made: Cluster, folder: Path) -> dict[str, object]:
 
 
 def main(arguments: list[str]) -> int:
-    """Study every cluster; 0 where regret is at most 3 % and predictions are within 25 % in all of them."""
+    """Study every cluster; 0 where in all regret is at most 3 % and predictions are within 25 %."""
     folder = Path(arguments[0] if arguments else "runs/clusters")
     results = []
     for rate, delay in CLUSTERS:

@@ -1,8 +1,11 @@
-"""Why gloo's all_to_all reaches half of a link among two ranks: ``python -m tests.cluster.exchange``
+"""Why gloo's all_to_all reaches half of a link among two ranks.
 
-The same exchange of 32 MiB each way, once as all_to_all, once with the receive announced before anything is sent.
-gloo sends only to a receiver that has announced itself. In a chain of all_to_alls the earlier rank's announcement
-queues behind the later rank's data, so the link works one way at a time; announced beforehand, it works both ways.
+    python -m tests.cluster.exchange
+
+The same exchange of 32 MiB each way, once as all_to_all, once with the receive announced before
+anything is sent. gloo sends only to a receiver that has announced itself. In a chain of all_to_alls
+the earlier rank's announcement queues behind the later rank's data, so the link works one way at a
+time; announced beforehand, it works both ways.
 """
 
 import os
@@ -59,7 +62,8 @@ def rank_main() -> None:
         rate = PART_BYTES / (timed(call) / 3)
         if dist.get_rank() == 0:
             print(
-                f"{name:24}  {rate / 1e6:7.1f} MB/s each way at once, {rate / float(os.environ['GOODPUT']):.2f} of the goodput"
+                f"{name:24}  {rate / 1e6:7.1f} MB/s each way at once, "
+                f"{rate / float(os.environ['GOODPUT']):.2f} of the goodput"
             )
     os._exit(0)
 

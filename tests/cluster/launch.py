@@ -1,4 +1,7 @@
-"""Start one torchrun in each namespace, as an operator would on each node: INTERFACE NAMESPACE... -- COMMAND..."""
+"""Start one torchrun in each namespace, as an operator would on each node.
+
+Arguments: INTERFACE NAMESPACE... -- COMMAND...
+"""
 
 import os
 import signal
@@ -17,13 +20,27 @@ def main(arguments: list[str]) -> int:
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": interface, "TP_SOCKET_IFNAME": interface}
     nodes = [
         subprocess.Popen(
-            ["ip", "netns", "exec", namespace, sys.executable, "-m", "torch.distributed.run",
-             f"--nnodes={len(namespaces)}", f"--node-rank={index}", "--nproc-per-node=1", "--master-addr=10.77.0.1",
-             f"--master-port={PORT}", "--monitor-interval=0.1", "--no-python", *command],
+            [
+                "ip",
+                "netns",
+                "exec",
+                namespace,
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                f"--nnodes={len(namespaces)}",
+                f"--node-rank={index}",
+                "--nproc-per-node=1",
+                "--master-addr=10.77.0.1",
+                f"--master-port={PORT}",
+                "--monitor-interval=0.1",
+                "--no-python",
+                *command,
+            ],
             env=environment,
         )
         for index, namespace in enumerate(namespaces)
-    ]  # fmt: skip
+    ]
 
     def end(_number: int, _frame: object) -> None:
         for node in nodes:

@@ -1,7 +1,8 @@
 """Do the probes recover a planted rate and a planted delay? ``python -m tests.cluster.links``
 
-Rates: bandwidth fitted from messages beyond the token bucket's burst, against the TCP goodput of the link.
-Delays: latency of 8 bytes over added one-way delay; its slope against the hops that physics states.
+Rates: bandwidth fitted from messages beyond the token bucket's burst, against the TCP goodput of
+the link. Delays: latency of 8 bytes over added one-way delay; its slope against the hops that
+physics states.
 """
 
 import sys
@@ -58,7 +59,8 @@ def rates(store: Path, out: object) -> bool:
                 ratio = fitted / made.goodput
                 good &= abs(ratio - 1) <= 0.05
                 print(
-                    f"{rate / 1e9:11g}  {op:14}  {fitted / 1e9:11.4f}  {made.goodput / 1e9:12.4f}  {ratio:5.3f}",
+                    f"{rate / 1e9:11g}  {op:14}  {fitted / 1e9:11.4f}  "
+                    f"{made.goodput / 1e9:12.4f}  {ratio:5.3f}",
                     file=out,
                 )
     return good

@@ -1,8 +1,8 @@
-"""A cluster of two network namespaces with a link of known rate and delay: ground truth for the probes.
+"""Two network namespaces with a link of known rate and delay: ground truth for the probes.
 
-Without a delay: a veth pair, each end shaped by a token bucket. With one: two TUN devices joined by a relay
-in user space, which holds every packet for its length over the rate, plus the delay. Needs root and iproute2;
-everything is named after this process and removed at the end.
+Without a delay: a veth pair, each end shaped by a token bucket. With one: two TUN devices joined by
+a relay in user space, which holds every packet for its length over the rate, plus the delay. Needs
+root and iproute2; everything is named after this process and removed at the end.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ PREFIX = "10.77.0."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Two namespaces, `interface` in each; rate in bit/s and one-way delay in seconds as planted."""
+    """Two namespaces, `interface` in each; rate in bit/s, one-way delay in seconds, as planted."""
 
     namespaces: tuple[str, str]
     interface: str
@@ -52,7 +52,8 @@ class Cluster:
         """Return the command that starts a worker's ranks, one in each namespace."""
         import sys
 
-        return f"{sys.executable} -m tests.cluster.launch {self.interface} {' '.join(self.namespaces)} --"
+        places = " ".join(self.namespaces)
+        return f"{sys.executable} -m tests.cluster.launch {self.interface} {places} --"
 
 
 def _ip(*arguments: str) -> None:
@@ -63,7 +64,10 @@ def _ip(*arguments: str) -> None:
 def cluster(
     *, rate_bits: float, delay_s: float = 0.0, has_relay: bool | None = None
 ) -> Iterator[Cluster]:
-    """Give a cluster; `has_relay` forces the user-space link where there is no delay, to compare like with like."""
+    """Give a cluster.
+
+    `has_relay` forces the user-space link where there is no delay, to compare like with like.
+    """
     names = (f"mb{os.getpid()}a", f"mb{os.getpid()}b")
     uses_relay = delay_s > 0 if has_relay is None else has_relay
     relay: multiprocessing.Process | None = None

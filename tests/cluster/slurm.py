@@ -1,7 +1,9 @@
-"""A real Slurm of one node, and our exports and launches under it. ``python -m tests.cluster.slurm``
+"""A real Slurm of one node, and our exports and launches under it.
 
-munged, slurmctld and slurmd run from a folder of their own, on ports of their own, and end with the test. Needs root and
-Debian's slurm-wlm and munge.
+    python -m tests.cluster.slurm
+
+munged, slurmctld and slurmd run from a folder of their own, on ports of their own, and end with the
+test. Needs root and Debian's slurm-wlm and munge.
 """
 
 import json
@@ -29,15 +31,30 @@ READY_S, JOB_S = 30.0, 120.0
 def _configuration(folder: Path, host: str) -> str:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20 - 512
     lines = [
-        "ClusterName=one", f"SlurmctldHost={host}(127.0.0.1)", "SlurmUser=root", "SlurmdUser=root",
-        f"SlurmctldPort={PORTS[0]}", f"SlurmdPort={PORTS[1]}", "AuthType=auth/munge", f"AuthInfo=socket={folder}/munge.socket",
-        f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool", f"SlurmctldPidFile={folder}/slurmctld.pid",
-        f"SlurmdPidFile={folder}/slurmd.pid", "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "MpiDefault=none",
-        "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core", "ReturnToService=2",
-        "AccountingStorageType=accounting_storage/none", "JobAcctGatherType=jobacct_gather/none",
-        f"NodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} RealMemory={memory} State=UNKNOWN",
+        "ClusterName=one",
+        f"SlurmctldHost={host}(127.0.0.1)",
+        "SlurmUser=root",
+        "SlurmdUser=root",
+        f"SlurmctldPort={PORTS[0]}",
+        f"SlurmdPort={PORTS[1]}",
+        "AuthType=auth/munge",
+        f"AuthInfo=socket={folder}/munge.socket",
+        f"StateSaveLocation={folder}/state",
+        f"SlurmdSpoolDir={folder}/spool",
+        f"SlurmctldPidFile={folder}/slurmctld.pid",
+        f"SlurmdPidFile={folder}/slurmd.pid",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "MpiDefault=none",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core",
+        "ReturnToService=2",
+        "AccountingStorageType=accounting_storage/none",
+        "JobAcctGatherType=jobacct_gather/none",
+        f"NodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} RealMemory={memory} "
+        "State=UNKNOWN",
         f"PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES",
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -55,11 +72,19 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
     paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin:/sbin"
     environment = os.environ | {"SLURM_CONF": str(conf), "PATH": paths}
     commands = [
-        ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder}/munge.socket",
-         f"--pid-file={folder}/munged.pid", f"--seed-file={folder}/munge.seed", f"--log-file={folder}/log/munged"],
+        [
+            "munged",
+            "--foreground",
+            "--force",
+            f"--key-file={key}",
+            f"--socket={folder}/munge.socket",
+            f"--pid-file={folder}/munged.pid",
+            f"--seed-file={folder}/munge.seed",
+            f"--log-file={folder}/log/munged",
+        ],
         ["slurmctld", "-D", "-f", str(conf)],
         ["slurmd", "-D", "-f", str(conf), "-N", host],
-    ]  # fmt: skip
+    ]
     daemons: list[subprocess.Popen[bytes]] = []
     try:
         for command in commands:
@@ -142,8 +167,25 @@ def run_batch_file(folder: Path, environment: dict[str, str]) -> dict:
 
 def measure_under_srun(folder: Path, environment: dict[str, str]) -> list[dict]:
     """Measure an all-reduce whose ranks srun starts, and return its records."""
-    command = [sys.executable, "-m", "mi300bench", "collectives", "--ops", "all_reduce", "--sizes", "64KiB", "--ranks", "2",
-               "--passes", "1", "--device", "cpu", "--launch", "srun -n 2 --overlap", "--json"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "mi300bench",
+        "collectives",
+        "--ops",
+        "all_reduce",
+        "--sizes",
+        "64KiB",
+        "--ranks",
+        "2",
+        "--passes",
+        "1",
+        "--device",
+        "cpu",
+        "--launch",
+        "srun -n 2 --overlap",
+        "--json",
+    ]
     answer = subprocess.run(
         command,
         cwd=folder,
@@ -169,11 +211,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, slurm(Path(name) / "slurm") as environment:
         record = run_batch_file(Path(name), environment)
         print(
-            f"sbatch: {record['world']['ranks']} ranks, {len(record['samples'])} steps, loss {record['series']['loss'][-1]:.3f}"
+            f"sbatch: {record['world']['ranks']} ranks, {len(record['samples'])} steps, "
+            f"loss {record['series']['loss'][-1]:.3f}"
         )
         rows = measure_under_srun(Path(name), environment)
-        print(f"srun: {rows[0]['probe']} among {rows[0]['world']['ranks']} ranks, {rows[0]['outcome']}, "
-              f"launcher {rows[0]['conditions']['launcher']}")  # fmt: skip
+        print(
+            f"srun: {rows[0]['probe']} among {rows[0]['world']['ranks']} ranks, "
+            f"{rows[0]['outcome']}, "
+            f"launcher {rows[0]['conditions']['launcher']}"
+        )
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Two namespaces are a cluster: the ranks' bytes really cross the shaped link, and the records say what it is."""
+"""Two namespaces are a cluster: bytes cross the shaped link, and records say what it is."""
 
 from pathlib import Path
 

@@ -1,9 +1,10 @@
-"""How often comparing two runs of the same machine cries wolf, and whether a point slowed by 5 % is found.
+"""False alarms of comparing a machine with itself, and whether a point slowed by 5 % is found.
 
     python -m tests.peers.compare_alarms [--points 200] [--trials 10]
 
-False alarms: 200 small products, measured twice, three processes each. Planted: eight large products, of which one, drawn by seed,
-has a share of a core (`tests.peers.slowed`) while it is measured among the others. Needs root and the machine to itself.
+False alarms: 200 small products, measured twice, three processes each. Planted: eight large
+products, of which one, drawn by seed, has a share of a core (`tests.peers.slowed`) while it is
+measured among the others. Needs root and the machine to itself.
 """
 
 import argparse
@@ -45,7 +46,10 @@ def side(points: list[Point], store: Path) -> Side:
 
 
 def with_one_slowed(points: list[Point], store: Path, place: int, share: float) -> Side:
-    """Measure points as `side` does, the one at `place` with a share of a core: held from the record before it to its own."""
+    """Measure points as `side` does, the one at `place` with a share of a core.
+
+    It is held from the record before it to its own.
+    """
     done = threading.Event()
     earlier = set(store.rglob("*.jsonl"))
 
@@ -93,7 +97,7 @@ def products(count: int, draw: random.Random, *, flop: float, stop: Stop) -> lis
 
 
 def main() -> int:
-    """Print both figures; 0 where alarms are at most 5 % and nine in ten planted points are found."""
+    """Print both figures; 0 where alarms are at most 5 % and nine in ten points are found."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--trials", type=int, default=10)
@@ -106,13 +110,15 @@ def main() -> int:
         alarms = [row for row in rows if row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
         same = sum(row.verdict is Verdict.SAME for row in rows)
         print(
-            f"the same machine twice: {len(alarms)} of {len(rows)} points called changed, {same} the same",
+            f"the same machine twice: {len(alarms)} of {len(rows)} points called changed, "
+            f"{same} the same",
             flush=True,
         )
         large = products(8, draw, flop=1.6e10, stop=LONG)
         share, error = calibrated(PLANTED, lambda: typical(large[0], store))
         print(
-            f"a share of {share:.3f} of a core makes a product take {PLANTED} of its time (error {error:.3f})",
+            f"a share of {share:.3f} of a core makes a product take {PLANTED} of its time "
+            f"(error {error:.3f})",
             flush=True,
         )
         base, found = side(large, store), 0
@@ -124,10 +130,10 @@ def main() -> int:
             hit = first.verdict is Verdict.SLOWER and first.key == slow
             found += hit
             row = next(row for row in rows if row.key == slow)
-            said = f"{row.ratio.mid:.3f} ({row.ratio.low:.3f} to {row.ratio.high:.3f})"
             others = sum(r.verdict is Verdict.SLOWER for r in rows if r.key != slow)
             print(
-                f"trial {trial}: planted point {said}, {'found' if hit else 'missed'}; {others} others called slower",
+                f"trial {trial}: planted point {row.ratio.as_ratio}, "
+                f"{'found' if hit else 'missed'}; {others} others called slower",
                 flush=True,
             )
     print(f"{found} of {options.trials} planted points were found and stand first")

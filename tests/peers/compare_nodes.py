@@ -2,9 +2,10 @@
 
     python -m tests.peers.compare_nodes [--weeks 5]
 
-This machine plays eight nodes, week after week: six large products, one process each. From the third week on one node, drawn by
-seed, runs with a share of a core at which a product takes 6 % longer. Weeks are dates that are written into the records afterwards;
-the times are measured. Needs root, a kernel with the cpu controller, and the machine to itself.
+This machine plays eight nodes, week after week: six large products, one process each. From the
+third week on one node, drawn by seed, runs with a share of a core at which a product takes 6 %
+longer. Weeks are dates that are written into the records afterwards; the times are measured. Needs
+root, a kernel with the cpu controller, and the machine to itself.
 """
 
 import argparse
@@ -67,7 +68,7 @@ def main() -> int:
     for row in odd:
         print(f"stands out: {row.name}, {row.family}: {row.ratio.as_ratio}")
     for change in changes:
-        print(change.said)
+        print(change.sentence)
     expected = str(date(2026, 10, 5) + timedelta(weeks=SLOW_FROM))
     is_found = [row.name for row in odd] == [f"n{planted}"] and [
         (c.name, c.since) for c in changes

@@ -1,4 +1,6 @@
-"""Our product probe against torch.utils.benchmark.Timer: both hot, interleaved, ten shapes drawn by seed.
+"""Our product probe against torch.utils.benchmark.Timer, both hot and interleaved.
+
+Ten shapes are drawn by seed.
 
 ``python -m tests.peers.gemm``
 """
@@ -6,16 +8,16 @@
 import random
 import statistics
 import sys
-from types import SimpleNamespace
 
 import torch
 from mi300bench import stats
 from mi300bench.device.open import open_torch_device
 from mi300bench.measurement.local_topology import cores
-from mi300bench.probes.gemm import Gemm
+from mi300bench.probes.gemm import GemmProbe
 from mi300bench.runner.group import Solo
 from mi300bench.runner.timing import measure
 from mi300bench.schema.plan import Stop
+from mi300bench.schema.probe import RankContext
 from torch.utils.benchmark import Timer
 
 SEED, SHAPES, ROUNDS = 20_261_130, 10, 5
@@ -40,7 +42,7 @@ def shapes() -> list[tuple[int, int, int, str, str]]:
 def main() -> int:
     """Print both medians and their ratio; 0 where all are within 5 %."""
     device = open_torch_device("cpu", threads=cores())
-    seat = SimpleNamespace(rank=0, ranks=1, device=device)
+    context = RankContext(rank=0, ranks=1, device=device)
     worst = 0.0
     print("MxNxK            layout  type       Timer us    ours us   ratio")
     for m, n, k, layout, dtype in shapes():
@@ -53,7 +55,7 @@ def main() -> int:
             "cache": "hot",
             "inputs": "normal",
         }
-        probe = Gemm(params, context)
+        probe = GemmProbe(params, context)
         probe.prepare()
         timer = Timer(
             "torch.mm(a, b, out=c)",
@@ -69,7 +71,8 @@ def main() -> int:
         one, other = statistics.median(ours), statistics.median(theirs)
         worst = max(worst, abs(one / other - 1))
         print(
-            f"{f'{m}x{n}x{k}':15}  {layout:6}  {dtype:8}  {other * 1e6:9.1f}  {one * 1e6:9.1f}  {one / other:6.3f}"
+            f"{f'{m}x{n}x{k}':15}  {layout:6}  {dtype:8}  "
+            f"{other * 1e6:9.1f}  {one * 1e6:9.1f}  {one / other:6.3f}"
         )
     print(f"largest difference {worst:.1%}")
     return 0 if worst <= LIMIT else 1

@@ -1,8 +1,11 @@
-"""The fit of products on shapes it has not seen: drawn at random over the whole range, layouts and types included.
+"""The fit of products on shapes that it has not seen.
+
+They are drawn at random over the whole range, layouts and types included.
 
     python -m tests.peers.gemm_fit
 
-The shapes to learn from and those to judge by come from different seeds; the peer is the rate of the nearest measured shape.
+The shapes to learn from and those to judge by come from different seeds; the peer is the rate of
+the nearest measured shape.
 """
 
 import tempfile
@@ -10,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 from mi300bench.fit.gemm import _nearest, fit_gemm, product_of
-from mi300bench.measurement.gemm_study import STUDY_STOP, Ask, point_of, random_shapes
+from mi300bench.measurement.gemm_study import STUDY_STOP, ProductRun, point_of, random_shapes
 from mi300bench.measurement.local_topology import local_topology
-from mi300bench.measurement.measure import asking
+from mi300bench.measurement.measure import adaptive_run
 from mi300bench.measurement.plans import plan
 from mi300bench.measurement.settings import Settings
 from mi300bench.stats import interval_of
@@ -35,10 +38,14 @@ def main() -> None:
         opening = point_of(
             learn[0], alone, dtype=dtype, cache="cold", inputs="normal", stop=STUDY_STOP
         )
-        with asking(plan("How well does the fit predict?", [opening], passes=1), settings) as run:
-            ask = Ask(world=alone, dtype=dtype, cache="cold", inputs="normal", ask=run.ask)
-            groups = [[ask.record(p, STUDY_STOP)] for p in learn]
-            seen = [[ask.record(p, STUDY_STOP)] for p in judge]
+        with adaptive_run(
+            plan("How well does the fit predict?", [opening], passes=1), settings
+        ) as run:
+            products = ProductRun(
+                world=alone, dtype=dtype, cache="cold", inputs="normal", measure=run.measure
+            )
+            groups = [[products.record(p, STUDY_STOP)] for p in learn]
+            seen = [[products.record(p, STUDY_STOP)] for p in judge]
         model = fit_gemm(groups)
         rates = np.array([g[0].work.flop / interval_of(g).mid for g in groups])
         ours, theirs, inside = [], [], 0
@@ -49,8 +56,10 @@ def main() -> None:
             inside += prediction.low <= seconds <= prediction.high
             theirs.append(abs(product.flop / _nearest(learn, rates, product) / seconds - 1))
         print(
-            f"{dtype}: {LEARN} learned, {JUDGE} judged: median error {np.median(ours):.1%}, p90 {np.quantile(ours, 0.9):.1%}; "
-            f"nearest {np.median(theirs):.1%}, {np.quantile(theirs, 0.9):.1%}; {inside} of {JUDGE} inside the 95 % interval"
+            f"{dtype}: {LEARN} learned, {JUDGE} judged: median error {np.median(ours):.1%}, "
+            f"p90 {np.quantile(ours, 0.9):.1%}; "
+            f"nearest {np.median(theirs):.1%}, {np.quantile(theirs, 0.9):.1%}; "
+            f"{inside} of {JUDGE} inside the 95 % interval"
         )
 
 

@@ -2,8 +2,9 @@
 
     python -m tests.peers.lora_speed
 
-Eight layers of width 512, vocabulary 8192, four rows of 512 tokens, on all cores. The floor is the time of the step's own matrix
-products at XLA's measured rate: forward and input gradient of every weight, each product timed by itself.
+Eight layers of width 512, vocabulary 8192, four rows of 512 tokens, on all cores. The floor is the
+time of the step's own matrix products at XLA's measured rate: forward and input gradient of every
+weight, each product timed by itself.
 """
 
 import statistics
@@ -20,14 +21,15 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from mi300bench_training.lora405b import model as llama
 from mi300bench_training.lora405b import shapes, step
-from mi300bench_training.lora405b.config import override_all, preset
+from mi300bench_training.lora405b.spec import TRAINER
 
 ROUNDS, STEPS = 5, 2
+BENCH = TRAINER.preset("bench")
 
 
 def ours(precision: str) -> Callable[[], None]:
     """Return one step of ours, compiled and warm."""
-    config = override_all(preset("bench"), {"precision": precision})
+    config = TRAINER.override(BENCH, {"precision": precision})
     weights = llama.draw(config, jax.random.key(0))
     held = {"state": step.new_state(config, jax.random.key(1))}
     tokens = np.random.default_rng(0).integers(0, config.model.vocab, (4, 513))
@@ -49,14 +51,18 @@ def ours(precision: str) -> Callable[[], None]:
 
 def theirs(kind: torch.dtype) -> Callable[[], None]:
     """Return one step of Hugging Face with PEFT, warm."""
-    m = preset("bench").model
+    m = BENCH.model
     config = LlamaConfig(
-        vocab_size=m.vocab, hidden_size=m.hidden, intermediate_size=m.ffn, num_hidden_layers=m.layers, num_attention_heads=m.heads,
-        num_key_value_heads=m.kv_heads, head_dim=m.head_dim, tie_word_embeddings=False,
-    )  # fmt: skip
-    lora = peft.LoraConfig(
-        r=8, lora_alpha=16, target_modules=list(preset("bench").lora.targets), bias="none"
+        vocab_size=m.vocab,
+        hidden_size=m.hidden,
+        intermediate_size=m.ffn,
+        num_hidden_layers=m.layers,
+        num_attention_heads=m.heads,
+        num_key_value_heads=m.kv_heads,
+        head_dim=m.head_dim,
+        tie_word_embeddings=False,
     )
+    lora = peft.LoraConfig(r=8, lora_alpha=16, target_modules=list(BENCH.lora.targets), bias="none")
     wrapped = peft.get_peft_model(LlamaForCausalLM(config).to(kind), lora)
     learned = [p for p in wrapped.parameters() if p.requires_grad]
     rule = torch.optim.AdamW(learned, lr=3e-4)
@@ -73,10 +79,10 @@ def theirs(kind: torch.dtype) -> Callable[[], None]:
 
 
 def floor_seconds(precision: str) -> float:
-    """Return the seconds of the step's products at the rates that XLA reaches on each, forward and input gradient."""
+    """Return the seconds of the step's products as XLA runs each, forward and input gradient."""
     kind, total = jnp.dtype(precision), 0.0
     product = jax.jit(lambda a, b: a @ b)
-    for gemm in shapes.gemms(preset("bench").model, 2048):
+    for gemm in shapes.gemms(BENCH.model, 2048):
         for m, n, k in ((gemm.m, gemm.n, gemm.k), (gemm.m, gemm.k, gemm.n)):
             a, b = jnp.ones((m, k), kind), jnp.ones((k, n), kind)
             product(a, b).block_until_ready()
@@ -90,8 +96,10 @@ def floor_seconds(precision: str) -> float:
 
 
 def main() -> int:
-    """Print tokens per second of both, their ratio, and our step over its floor; 0 where float32 is at least as fast
-    and within 2.2 of its floor."""
+    """Print tokens per second of both, their ratio, and our step over its floor.
+
+    0 where float32 is at least as fast and within 2.2 of its floor.
+    """
     result = 0
     for precision, kind in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
         sides = {"ours": ours(precision), "hugging face + peft": theirs(kind)}
@@ -105,8 +113,9 @@ def main() -> int:
         took = {name: statistics.median(each) for name, each in seconds.items()}
         floor, ratio = floor_seconds(precision), took["hugging face + peft"] / took["ours"]
         print(
-            f"{precision}: ours {2048 / took['ours']:.0f} tokens/s, Hugging Face + PEFT {2048 / took['hugging face + peft']:.0f}: "
-            f"ratio {ratio:.2f}; our step is {took['ours'] / floor:.2f} of its products' floor of {floor:.3f} s"
+            f"{precision}: ours {2048 / took['ours']:.0f} tokens/s, "
+            f"Hugging Face + PEFT {2048 / took['hugging face + peft']:.0f}: ratio {ratio:.2f}; "
+            f"our step is {took['ours'] / floor:.2f} of its products' floor of {floor:.3f} s"
         )
         result = result or int(
             precision == "float32" and (ratio < 1.0 or took["ours"] > 2.2 * floor)

@@ -55,7 +55,7 @@ def stream(program: Path) -> dict[str, list[float]]:
 
 
 def main() -> int:
-    """Print medians and ratios; 0 where the better variant of each pattern reaches 0.90 of STREAM."""
+    """Print medians and ratios; 0 where each pattern's better variant reaches 0.90 of STREAM."""
     theirs: dict[str, list[float]] = {pattern: [] for pattern in PATTERNS}
     ours: dict[tuple[str, str], list[float]] = {}
     alone = local_topology("cpu", 1)
@@ -84,7 +84,8 @@ def main() -> int:
         ratio = max(rate.values()) / peer
         good &= ratio >= 0.90
         print(
-            f"{pattern:7}  {peer:11.2f}  {rate['op']:10.2f}  {rate['compiled']:13.2f}  {ratio:15.3f}"
+            f"{pattern:7}  {peer:11.2f}  {rate['op']:10.2f}  "
+            f"{rate['compiled']:13.2f}  {ratio:15.3f}"
         )
     return 0 if good else 1
 

@@ -1,9 +1,12 @@
-"""The memory model of zaya1: ten configurations drawn by seed against the allocator, and the largest micro-batch under a limit.
+"""The memory model of zaya1 against the allocator, and the largest micro-batch under a limit.
+
+Ten configurations are drawn by seed.
 
     python -m tests.peers.memory_model
 
-The limit is real: a child process gets it as RLIMIT_DATA beyond what it holds before the model is built, and the largest
-micro-batch that trains three steps there is held against the largest that the model allows.
+The limit is real: a child process gets it as RLIMIT_DATA beyond what it holds before the model is
+built, and the largest micro-batch that trains three steps there is held against the largest that
+the model allows.
 """
 
 import random
@@ -24,7 +27,7 @@ from mi300bench.strategies.ddp.memory import MARGIN
 from mi300bench.units import MIB
 
 from mi300bench_training.zaya1 import memory
-from mi300bench_training.zaya1.config import from_params
+from mi300bench_training.zaya1.spec import TRAINER
 
 SEED, CONFIGURATIONS = 20_261_203, 10
 ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
@@ -60,7 +63,9 @@ def drawn() -> list[tuple[int, dict]]:
 def against_the_instrument() -> None:
     """Print predicted and seen peaks."""
     points = [
-        plans.point("zaya1.memory", {"preset": "small"} | keys, local_topology("cpu", ranks), stop=ONCE)
+        plans.point(
+            "zaya1.memory", {"preset": "small"} | keys, local_topology("cpu", ranks), stop=ONCE
+        )
         for ranks, keys in drawn()
     ]
     measured = measure(
@@ -70,24 +75,29 @@ def against_the_instrument() -> None:
     for record in measured.records:
         load = statistics.mean(record.series["expert_load"])
         seen = record.series["peak_bytes"][0]
-        found = memory.need(from_params(record.params), ranks=record.world.ranks, load=load)
+        found = memory.need(TRAINER.from_params(record.params), ranks=record.world.ranks, load=load)
         errors.append(found.peak_bytes / seen - 1)
-        said = " ".join(
+        shown = " ".join(
             f"{k.split('.')[-1]}={v}" for k, v in record.params.items() if k != "preset"
         )
-        print(f"{record.world.ranks} rank(s) {said}: {seen / MIB:.0f} MiB, predicted {found.peak_bytes / MIB:.0f} "
-              f"({errors[-1]:+.1%}, {found.moment})", flush=True)  # fmt: skip
+        print(
+            f"{record.world.ranks} rank(s) {shown}: {seen / MIB:.0f} MiB, "
+            f"predicted {found.peak_bytes / MIB:.0f} "
+            f"({errors[-1]:+.1%}, {found.moment})",
+            flush=True,
+        )
     print(f"largest error of {len(errors)}: {max(map(abs, errors)):.1%}")
 
 
 def child(limit_bytes: int, keys: dict) -> None:
-    """Train three steps within `limit_bytes` beyond what is held now; the caller reads the exit status."""
-    from mi300bench.device.open import RankContext, open_torch_device
+    """Train three steps within `limit_bytes` beyond what is held; the exit status is the answer."""
+    from mi300bench.device.open import open_torch_device
+    from mi300bench.schema.probe import RankContext
 
     from mi300bench_training.zaya1 import measure as probes
 
     device = open_torch_device("cpu", threads=2)
-    probe = probes.Step(
+    probe = probes.ZayaStep(
         {"preset": "small", "data.seq_len": 128} | keys, RankContext(rank=0, ranks=1, device=device)
     )
     from mi300bench_training.zaya1 import data
@@ -101,7 +111,7 @@ def child(limit_bytes: int, keys: dict) -> None:
 
 
 def held_over_tensors(keys: dict) -> float:
-    """Return what a fresh process of a config holds over its tensors, measured as the tuner does."""
+    """Return what a fresh process holds over its tensors, measured as the tuner does."""
     params = {"preset": "small", "data.seq_len": 128, "data.micro_batch": 4} | keys
     point = plans.point("zaya1.memory", params, local_topology("cpu", 1), stop=ONCE)
     (record,) = measure(
@@ -113,10 +123,15 @@ def held_over_tensors(keys: dict) -> float:
 
 
 def allowed(limit_bytes: float, keys: dict, factor: float) -> int:
-    """Return the largest micro-batch that the tuner proposes: by the model, then measured, until one was seen to fit."""
+    """Return the largest micro-batch that the tuner proposes.
+
+    By the model, then measured, until one was seen to fit.
+    """
     base = {"preset": "small", "data.seq_len": 128}
     needs = {
-        s: memory.need(from_params(base | {"data.micro_batch": s} | keys), ranks=1).peak_bytes
+        s: memory.need(
+            TRAINER.from_params(base | {"data.micro_batch": s} | keys), ranks=1
+        ).peak_bytes
         for s in MICRO_BATCHES
     }
     for size in reversed(MICRO_BATCHES):
@@ -130,13 +145,14 @@ def allowed(limit_bytes: float, keys: dict, factor: float) -> int:
 
 
 def largest() -> None:
-    """Print, for each limit, the largest micro-batch that the tuner proposes and the largest that runs."""
+    """Print, by limit, the largest micro-batch that the tuner proposes and that which runs."""
     factor = held_over_tensors({})
     print(f"a process holds {factor:.2f} times its tensors (default config)", flush=True)
     for limit_mib, keys in LIMITS:
         proposed, ran = allowed(limit_mib * MIB, keys, factor), 0
         for size in MICRO_BATCHES:
-            code = f"from tests.peers.memory_model import child; child({limit_mib * MIB}, {keys | {'data.micro_batch': size}!r})"
+            asked = f"{limit_mib * MIB}, {keys | {'data.micro_batch': size}!r}"
+            code = f"from tests.peers.memory_model import child; child({asked})"
             answer = subprocess.run(
                 [sys.executable, "-c", code],
                 capture_output=True,
@@ -148,7 +164,8 @@ def largest() -> None:
                 break
             ran = size
         print(
-            f"limit {limit_mib} MiB {keys}: proposed micro-batch {proposed}, largest that ran {ran}",
+            f"limit {limit_mib} MiB {keys}: proposed micro-batch {proposed}, "
+            f"largest that ran {ran}",
             flush=True,
         )
 

@@ -1,6 +1,9 @@
-"""Slowing a process down by a known share: a quota of the kernel's, in a group of our own, its effect measured first.
+"""Slowing a process down by a known share, with a quota of the kernel's.
 
-Needs root and a kernel with the cpu controller (version 1 or 2). What is slowed must outlast the quota's period many times.
+It is set on a group of our own, and its effect is measured first.
+
+Needs root and a kernel with the cpu controller (version 1 or 2). What is slowed must outlast the
+quota's period many times.
 """
 
 import contextlib
@@ -67,10 +70,13 @@ def quota(share: float) -> Iterator[None]:
 def calibrated(
     wanted: float, seconds: Callable[[], float], *, rounds: int = 6
 ) -> tuple[float, float]:
-    """Return the share of a core at which what `seconds` times takes `wanted` of its time, and the error of that ratio.
+    """Return the share of a core at which a call takes `wanted` of its time, and the error of it.
 
-    The kernel hands out a quota in slices, so a share of 0.95 is not 5 %. Three shares are tried free, held, held, free, for
-    machines drift, and a straight line over 1 / share is drawn through what they give.
+    `seconds` times the call.
+
+    The kernel hands out a quota in slices, so a share of 0.95 is not 5 %. Three shares are tried
+    free, held, held, free, for machines drift, and a straight line over 1 / share is drawn through
+    what they give.
     """
     shares = [share for _ in range(rounds) for share in TRIED]
     ratios = []
@@ -86,6 +92,7 @@ def calibrated(
     needed = (wanted - start) / slope if slope > 0 else math.nan
     if error > 0.01 or not 0 < needed < 0.25:
         raise SystemExit(
-            f"no share of a core is seen to make it {wanted:.3f} (error {error:.3f}): is the machine left alone?"
+            f"no share of a core is seen to make it {wanted:.3f} (error {error:.3f}): "
+            "is the machine left alone?"
         )
     return 1 / (1 + needed), error
