@@ -1,7 +1,9 @@
-"""What runs often: the harness around a call, reading a store, fitting, simulating, searching. ``make perf`` times them; in the
-test run they only have to work.
+"""What runs often: the harness around a call, reading a store, fitting, simulating, searching.
 
-Each group has a peer or a floor measured in the same run: a bare loop, json.loads, numpy's least squares, one simulation.
+``make perf`` times them; in the test run they only have to work.
+
+Each group has a peer or a floor measured in the same run: a bare loop, json.loads, numpy's least
+squares, one simulation.
 """
 
 import json
@@ -19,19 +21,15 @@ from mi300bench.measurement.gemm_study import grid_of
 from mi300bench.measurement.shape_search import search_shapes
 from mi300bench.runner.group import Solo
 from mi300bench.runner.timing import measure
-from mi300bench.schema.candidate import combinations
+from mi300bench.schema.candidate import Knob, Option, combinations
 from mi300bench.schema.plan import Stop
 from mi300bench.schema.probe import AbstractProbe
 from mi300bench.schema.record import Work, World
 from mi300bench.store.reader import read_records
 from mi300bench.store.writer import RunWriter
-from mi300bench.strategies.ddp.predictor import (
-    EXPERTS,
-    Layout,
-    Predictor,
-    bucket_knob,
-    compute_knob,
-)
+from mi300bench.strategies.ddp.buckets import bucket_knob
+from mi300bench.strategies.ddp.layouts import Layout
+from mi300bench.strategies.ddp.predictor import DataParallelPredictor
 from mi300bench.tuning.search import rank
 from tests.fit.test_step import model
 
@@ -63,8 +61,12 @@ def device() -> Any:
         return (time.perf_counter_ns() - start) * 1e-9 / calls
 
     return SimpleNamespace(
-        seconds=seconds, synchronize=lambda: None, flush=lambda: None, readings=dict, is_asynchronous=False
-    )  # fmt: skip
+        seconds=seconds,
+        synchronize=lambda: None,
+        flush=lambda: None,
+        readings=dict,
+        is_asynchronous=False,
+    )
 
 
 @pytest.mark.benchmark(group="harness: 20,000 calls")
@@ -165,31 +167,34 @@ def test_least_squares_through_the_same_products(benchmark, products) -> None:
     assert weights[1] == pytest.approx(1e-12, rel=1e-3)
 
 
-def predictor() -> Predictor:
+EXPERT_WAYS = tuple(Option(keys={"compute.experts": way}) for way in ("padded", "loop"))
+
+
+def predictor() -> DataParallelPredictor:
     made = model([0.01 * i for i in range(1, 201)], [1.1] * 200, backward=2.0, latency=1e-4)
     world = World(ranks=2, threads=1)
-    layout = Layout(world=world, micro_batch=4, accumulate=1)
-    effects = {(EXPERTS, way): Factors(forward=0.9, backward=0.9) for way in ("padded", "loop")}
-    return Predictor(
-        default=layout, models={(world, 4): made}, effects=effects, shapes=lambda _: Factors()
+    return DataParallelPredictor(
+        default=Layout(world=world, micro_batch=4, accumulate=1),
+        models={(world, 4): made},
+        effects={way.identity: Factors(forward=0.9, backward=0.9) for way in EXPERT_WAYS},
     )
 
 
 @pytest.mark.benchmark(group="search")
 def test_one_simulated_step(benchmark) -> None:
-    made = predictor().models[World(ranks=2, threads=1), 4]
+    made = predictor().default_model
     assert benchmark(made.simulate, 1.0).step_s > 2.0
 
 
 @pytest.mark.benchmark(group="search")
 def test_searching_a_space_of_packings_and_experts(benchmark) -> None:
-    told = predictor()
+    predicts = predictor()
     knobs = [
-        bucket_knob(told.models[World(ranks=2, threads=1), 4], torch_version="2.13"),
-        compute_knob(EXPERTS, ("padded", "loop")),
+        bucket_knob(predicts.default_model, torch_version="2.13"),
+        Knob(name="experts", options=(Option(), *EXPERT_WAYS)),
     ]
     candidates = list(combinations(knobs, most=10_000))
-    ranked = benchmark.pedantic(rank, args=(candidates, told.simulate), rounds=3)
+    ranked = benchmark.pedantic(rank, args=(candidates, predicts.simulate), rounds=3)
     assert len(ranked) == len(candidates) and ranked[0].seconds <= ranked[-1].seconds
 
 
