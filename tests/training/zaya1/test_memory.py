@@ -7,9 +7,9 @@ import pytest
 from mi300bench_training.zaya1 import memory
 from mi300bench_training.zaya1.config import (
     ZayaComputeConfig,
+    ZayaConfig,
     ZayaDataConfig,
     ZayaModelConfig,
-    ZayaConfig,
 )
 from mi300bench_training.zaya1.spec import TRAINER
 

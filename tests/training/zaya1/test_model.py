@@ -60,7 +60,7 @@ def config_of(**parts):
     """The small test model as a whole config; keys of a part in dotted form are not needed here."""
     from dataclasses import replace
 
-    from mi300bench_training.zaya1.config import ZayaComputeConfig, ZayaDataConfig, ZayaConfig
+    from mi300bench_training.zaya1.config import ZayaComputeConfig, ZayaConfig, ZayaDataConfig
 
     compute = ZayaComputeConfig(**parts.pop("compute", {}))
     data = ZayaDataConfig(seq_len=12, **parts.pop("data", {}))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mi300bench_training.zaya1.config import ZayaModelConfig, ZayaConfig
+from mi300bench_training.zaya1.config import ZayaConfig, ZayaModelConfig
 
 pytestmark = pytest.mark.torch
 MODEL = ZayaModelConfig(
@@ -70,7 +70,7 @@ def theirs_of(name: str) -> str:
 @pytest.fixture(scope="module")
 def pair():
     import torch
-    from transformers import ZayaConfig, ZayaForCausalLM
+    import transformers
 
     from mi300bench_training.zaya1.model import build
 
@@ -79,8 +79,8 @@ def pair():
         "rope_theta": MODEL.rope_base,
         "partial_rotary_factor": MODEL.rope_fraction,
     }
-    theirs = ZayaForCausalLM(
-        ZayaConfig(
+    theirs = transformers.ZayaForCausalLM(
+        transformers.ZayaConfig(
             vocab_size=MODEL.vocab,
             hidden_size=MODEL.hidden,
             num_hidden_layers=MODEL.blocks,
@@ -156,13 +156,13 @@ def test_all_gradients_agree(pair) -> None:
 
 def test_the_whole_8b_model_counts_the_same() -> None:
     import torch
-    from transformers import ZayaConfig, ZayaForCausalLM
+    import transformers
 
     from mi300bench_training.zaya1 import shapes
     from mi300bench_training.zaya1.spec import TRAINER
 
     with torch.device("meta"):
-        theirs = ZayaForCausalLM(ZayaConfig())
+        theirs = transformers.ZayaForCausalLM(transformers.ZayaConfig())
     assert (
         sum(p.numel() for p in theirs.parameters())
         == shapes.describe(TRAINER.preset("zaya1-8b")).total_elements

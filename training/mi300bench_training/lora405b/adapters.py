@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from mi300bench_training.lora405b import shapes
-from mi300bench_training.lora405b.config import LoraConfig, LlamaConfig
+from mi300bench_training.lora405b.config import LlamaConfig, LoraConfig
 
 Tree = dict[str, Any]
 

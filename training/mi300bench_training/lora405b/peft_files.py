@@ -13,7 +13,7 @@ from mi300bench.errors import PlanError, RecordError
 from numpy.typing import NDArray
 
 from mi300bench_training.lora405b import shapes
-from mi300bench_training.lora405b.config import LoraConfig, LlamaConfig
+from mi300bench_training.lora405b.config import LlamaConfig, LoraConfig
 
 Tree = dict[str, Any]
 CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"

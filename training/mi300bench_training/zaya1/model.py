@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from mi300bench_training.zaya1.config import ZayaComputeConfig, ZayaModelConfig, ZayaConfig
+from mi300bench_training.zaya1.config import ZayaComputeConfig, ZayaConfig, ZayaModelConfig
 from mi300bench_training.zaya1.experts import Experts
 from mi300bench_training.zaya1.loss import mean_loss
 

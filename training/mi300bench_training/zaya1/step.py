@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mi300bench_training import torch_optimizer
 from mi300bench_training.schedule import warmup_cosine
-from mi300bench_training.zaya1.config import DEFAULT, DdpConfig, ZayaOptimizerConfig, ZayaConfig
+from mi300bench_training.zaya1.config import DEFAULT, DdpConfig, ZayaConfig, ZayaOptimizerConfig
 from mi300bench_training.zaya1.model import Zaya
 
 # The rate falls to this share of its peak.
