@@ -7,7 +7,7 @@ import click
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers, words
 from mi300bench.measurement import plans
-from mi300bench.measurement.follow import follow_or
+from mi300bench.measurement.follow import lead_or_follow
 from mi300bench.measurement.local_topology import default_ranks, local_topology
 from mi300bench.measurement.measure import measure
 from mi300bench.physics import COLLECTIVES
@@ -45,6 +45,6 @@ def command(
     plan = plans.plan(
         "What does a collective cost, by size and ranks?", points, passes=shared["passes"]
     )
-    with settings_of(**shared) as settings, follow_or(plan, settings) as mine:
+    with settings_of(**shared) as settings, lead_or_follow(plan, settings) as mine:
         if mine is not None:
             show.measured(measure(*mine), as_json=as_json, show=show.collective_table)

@@ -7,7 +7,7 @@ import click
 
 from mi300bench.cli.options import device_of, json_option
 from mi300bench.errors import NodeError
-from mi300bench.measurement.node import NodeReport, look
+from mi300bench.measurement.node import NodeReport, describe_node
 from mi300bench.schema.codec import encode_doubt
 from mi300bench.units import Unit, format_bytes, format_quantity
 
@@ -19,7 +19,7 @@ from mi300bench.units import Unit, format_bytes, format_quantity
 @click.option("--node", default="", help="Name of this machine; default the host name.")
 def command(*, as_json: bool, device: str, node: str) -> None:
     """Show what this machine is and what is doubtful about it. Asks torch through a worker, where there is one."""
-    report = look(device_of(device), node=node)
+    report = describe_node(device_of(device), node=node)
     if as_json:
         inventory = asdict(report.inventory) | {
             "doubts": [encode_doubt(d) for d in report.inventory.doubts]

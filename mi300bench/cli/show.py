@@ -98,12 +98,12 @@ def gemm_study(study: Any) -> None:
 
     from mi300bench.fit import gemm_rules
 
-    found, best = study.found, study.found.best
-    ties = ", ".join(f"{p.m}x{p.n}x{p.k}" for p in found.ties) or "none"
-    said = "settled" if found.is_settled else "time was up"
+    search, best = study.search, study.search.best
+    ties = ", ".join(f"{p.m}x{p.n}x{p.k}" for p in search.ties) or "none"
+    said = "settled" if search.is_settled else "time was up"
     click.echo(f"# {study.dtype}, layout {best.layout}; shapes are MxNxK with K the reduction")
     click.echo(
-        f"best      {best.m}x{best.n}x{best.k}  {found.rate / 1e12:.3f} TFLOPS  ({len(found.trace)} tries, {said}; ties: {ties})"
+        f"best      {best.m}x{best.n}x{best.k}  {search.rate / 1e12:.3f} TFLOPS  ({len(search.trace)} tries, {said}; ties: {ties})"
     )
     for rule in study.rules:
         click.echo(f"{rule.name:<9} {rule.sentence}")

@@ -10,10 +10,10 @@ import click
 from mi300bench.cli import show
 from mi300bench.cli.options import device_of, json_option, measuring_options, say, settings_of
 from mi300bench.measurement import sweep_file
-from mi300bench.measurement.follow import follow_or
+from mi300bench.measurement.follow import lead_or_follow
 from mi300bench.measurement.local_topology import default_ranks
 from mi300bench.measurement.measure import measure
-from mi300bench.measurement.rerun import plan_again
+from mi300bench.measurement.rerun import rerun_plan
 from mi300bench.probes.catalog import every_probe
 from mi300bench.schema.plan import Plan
 from mi300bench.store.reader import read_records
@@ -79,7 +79,7 @@ def plan_sweep(*, name: str, device: str, passes: int, as_json: bool) -> None:
 def run_sweep(*, name: str, device: str, as_json: bool, **shared: Any) -> None:
     """Run a sweep (a name or a file) into the store."""
     plan = _plan(name, device, shared["passes"])
-    with settings_of(**shared) as settings, follow_or(plan, settings) as mine:
+    with settings_of(**shared) as settings, lead_or_follow(plan, settings) as mine:
         if mine is not None:
             show.measured(measure(*mine), as_json=as_json, show=show.generic_table)
 
@@ -89,9 +89,9 @@ def run_sweep(*, name: str, device: str, as_json: bool, **shared: Any) -> None:
 @measuring_options
 def run_again(*, record: str, device: str, as_json: bool, **shared: Any) -> None:
     """Measure the point of a stored RECORD (an id) anew: same parameters, ranks and environment."""
-    plan = plan_again(
+    plan = rerun_plan(
         read_records(shared["store"], warn=say), record, device=device, passes=shared["passes"]
     )
-    with settings_of(**shared) as settings, follow_or(plan, settings) as mine:
+    with settings_of(**shared) as settings, lead_or_follow(plan, settings) as mine:
         if mine is not None:
             show.measured(measure(*mine), as_json=as_json, show=show.generic_table)

@@ -1,4 +1,4 @@
-"""A measuring command under an outside launcher: rank 0 is the session, the other ranks follow it."""
+"""A measuring command under an outside launcher: rank 0 leads, the other ranks follow."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,10 @@ from mi300bench.schema.plan import Plan
 
 
 @contextmanager
-def follow_or(plan: Plan, settings: Settings) -> Iterator[tuple[Plan, Settings] | None]:
-    """Give plan and settings to the process that is the session; the others do their part here and get None.
+def lead_or_follow(plan: Plan, settings: Settings) -> Iterator[tuple[Plan, Settings] | None]:
+    """Give plan and settings to the process that leads; the others measure here and get None.
 
-    A process of a launcher's group cannot start afresh for each pass, so there is one.
+    A launcher's processes cannot be started afresh for each pass, so there is one pass.
     """
     if not is_joined():
         yield plan, settings

@@ -1,7 +1,8 @@
-"""What products cost on this device, within a budget: the best shape, the rules of thumb, a fit for every other shape.
+"""The cost of matrix products on this device: best shape, rules of thumb, a fit for other shapes.
 
-One share of the time looks for the best shape of the grid; one walks lines through it, from which the device's own rules
-come; the rest measures shapes drawn at random, on which the fit learns and is judged. Every answer is a record.
+The budget has three parts. The first searches the grid for its best shape. The second measures
+lines of shapes through the best one, which give the device's rules of thumb. The third measures
+random shapes, which the fit is made from and tested on. Every measurement is a record.
 """
 
 import itertools
@@ -24,56 +25,58 @@ from mi300bench.fit.gemm import (
     workload_score,
 )
 from mi300bench.measurement import plans
-from mi300bench.measurement.measure import Measured, asking
+from mi300bench.measurement.measure import Measured, adaptive_run
 from mi300bench.measurement.settings import Settings
-from mi300bench.measurement.shape_search import Found, search_shapes
+from mi300bench.measurement.shape_search import SearchResult, search_shapes
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import Measurement, Outcome, World
 from mi300bench.store.select import by_point
 
-# A sample of the search: enough to rank shapes. Rules and fit take more.
+# The search only ranks shapes, so it stops sampling earlier than rules and fit.
 SEARCH_STOP = Stop(
     relative_ci=0.03, min_samples=5, max_seconds=0.25, warmup_seconds=0.02, min_warmup_calls=1
 )
 STUDY_STOP = Stop(
     relative_ci=0.02, min_samples=5, max_seconds=0.4, warmup_seconds=0.03, min_warmup_calls=1
 )
-# Shares of the budget: until here the search, until there the lines of the rules, the rest for the fit.
+# The shares of the budget after which the search and the lines of the rules end.
 SEARCH_UNTIL, RULES_UNTIL = 0.4, 0.7
-# Random shapes span the grid on each axis, and this many times more of the reduction: models reduce over tokens.
+# Random shapes lie within the grid, but K may be this many times larger: models reduce over tokens.
 REDUCTION_BEYOND = 4
 MOST_SAMPLES = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmStudy:
-    """What came out for one type."""
+    """The results for one data type.
+
+    `model` is None where the budget left too few shapes. `score` is the rate of the workload's
+    products, `published` the cost of padding them to a published rule; both need a workload.
+    """
 
     dtype: str
-    found: Found
+    search: SearchResult
     rules: tuple[gemm_rules.Rule, ...]
-    model: GemmModel | None  # None where the budget left too few shapes
+    model: GemmModel | None
     measured: Measured
-    score: Score | None = None  # of the workload's products, where one was given
-    published: gemm_rules.Cost | None = (
-        None  # what following a published rule would cost that workload
-    )
+    score: Score | None = None
+    published: gemm_rules.Cost | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """How products are measured: world, type, cache and inputs, and the open run."""
+class ProductRun:
+    """An open run that measures products, and how: world, data type, cache and inputs."""
 
     world: World
     dtype: str
     cache: str
     inputs: str
-    ask: Callable[[Point], Measurement]
+    measure: Callable[[Point], Measurement]
 
     def record(self, product: Product, stop: Stop) -> Measurement:
-        """Return the record of one product, measured now."""
-        return self.ask(
+        """Measure one product now and return its record."""
+        return self.measure(
             point_of(
                 product,
                 self.world,
@@ -85,7 +88,7 @@ class Ask:
         )
 
     def seconds(self, product: Product) -> float:
-        """Return the seconds of one product, NaN where it has no speed."""
+        """Measure one product now and return its seconds; NaN where it has no speed."""
         record = self.record(product, SEARCH_STOP)
         return stats.seconds_per_call(record) if record.outcome is Outcome.OK else float("nan")
 
@@ -112,14 +115,17 @@ def grid_of(axes: Sequence[Sequence[int]], layout: str) -> list[Product]:
 
 
 def is_searchable(axes: tuple[tuple[int, ...], ...]) -> bool:
-    """Return whether a grid has enough shapes for a search; a smaller one is measured whole."""
+    """Return whether a grid has enough shapes for a search."""
     return len(grid_of(axes, "nn")) >= FEWEST_SHAPES
 
 
 def random_shapes(
     axes: Sequence[Sequence[int]], layouts: Sequence[str], *, seed: int
 ) -> Iterator[Product]:
-    """Yield shapes drawn log-uniformly within the axes, every second one with aligned sizes; the largest FLOP of the grid holds."""
+    """Yield random shapes, log-uniform within the axes; every second one has aligned sizes.
+
+    No shape has more FLOP than the largest of the grid.
+    """
     draw = np.random.default_rng(seed)
     lows = [max(1, min(axis)) for axis in axes]
     highs = [max(axis) for axis in axes]
@@ -141,7 +147,7 @@ def random_shapes(
 
 
 def rule_lines(best: Product, axes: Sequence[Sequence[int]]) -> Iterator[Product]:
-    """Yield the shapes of every rule's line, the most wanted rules first."""
+    """Yield the shapes of the lines of every rule, the most useful rules first."""
     for axis, sizes in zip(gemm_rules.AXES, axes, strict=True):
         yield from gemm_rules.least_line(best, axis, sorted(sizes))
     for axis in gemm_rules.AXES:
@@ -156,7 +162,7 @@ def read_rules(
     groups: Sequence[Sequence[Measurement]],
     plateau: float,
 ) -> list[gemm_rules.Rule]:
-    """Return the rules that the records of the lines hold."""
+    """Return the rules that follow from the records of the lines."""
     by_axis = zip(gemm_rules.AXES, axes, strict=True)
     rules = [
         gemm_rules.least(axis, gemm_rules.least_line(best, axis, sizes), groups, plateau)
@@ -185,54 +191,53 @@ def study(
     budget_s: float,
     seed: int = 0,
     workload: Sequence[Gemm] = (),
+    now: Callable[[], float] = time.monotonic,
 ) -> GemmStudy:
-    """Return what products of `dtype` cost here, measured within `budget_s` seconds.
+    """Return the cost of products of `dtype` on this device, measured within `budget_s` seconds.
 
-    The products of a `workload` are measured first, beside that budget, and scored.
+    The products of a `workload` are measured first; their time does not count towards the budget.
     """
     grid = grid_of(axes, layouts[0])
     if len(grid) < FEWEST_SHAPES:
         raise PlanError(
-            f"a search over {len(grid)} shapes is no search",
-            hint="leave --budget out, or widen --m, --n and --k",
+            f"the grid has {len(grid)} shapes, a search needs at least {FEWEST_SHAPES}",
+            hint="leave --budget out to measure the whole grid, or widen --m, --n and --k",
         )
     opening = [point_of(grid[0], world, dtype=dtype, cache=cache, inputs=inputs, stop=SEARCH_STOP)]
     plan = plans.plan(f"What do {dtype} products cost, and which shape is best?", opening, passes=1)
-    with asking(plan, settings) as run:
-        ask = Ask(world=world, dtype=dtype, cache=cache, inputs=inputs, ask=run.ask)
+    with adaptive_run(plan, settings) as run:
+        products = ProductRun(
+            world=world, dtype=dtype, cache=cache, inputs=inputs, measure=run.measure
+        )
         for product in dict.fromkeys(product for product, _ in products_of(workload)):
-            ask.record(product, STUDY_STOP)
-        begin = time.monotonic()
+            products.record(product, STUDY_STOP)
+        begin = now()
         try:
-            found = search_shapes(
-                grid, ask.seconds, seconds=SEARCH_UNTIL * budget_s, now=time.monotonic
-            )
+            search = search_shapes(grid, products.seconds, seconds=SEARCH_UNTIL * budget_s, now=now)
         except ValueError as cause:
             raise ProbeError(
-                f"{dtype}: {cause}: {_first_reason(run.done())}", hint="see the reason"
+                f"no {dtype} product could be measured: {_first_reason(run.done())}",
+                hint="fix the cause, or give a larger --budget",
             ) from cause
-        for product in rule_lines(found.best, axes):
-            if time.monotonic() - begin > RULES_UNTIL * budget_s:
-                settings.say("the budget was used up before all lines of the rules of thumb")
+        for product in rule_lines(search.best, axes):
+            if now() - begin > RULES_UNTIL * budget_s:
+                settings.say("the budget ended before all rules of thumb were measured")
                 break
-            ask.record(product, STUDY_STOP)
+            products.record(product, STUDY_STOP)
         for _, product in zip(
             range(MOST_SAMPLES), random_shapes(axes, layouts, seed=seed), strict=False
         ):
-            if time.monotonic() - begin > budget_s:
+            if now() - begin > budget_s:
                 break
-            ask.record(product, STUDY_STOP)
+            products.record(product, STUDY_STOP)
         measured = run.done()
     groups = list(by_point(r for r in measured.records if r.outcome is Outcome.OK).values())
-    enough = (
-        len({(g[0].params["m"], g[0].params["n"], g[0].params["k"]) for g in groups})
-        >= FEWEST_SHAPES
-    )
-    model = fit_gemm(groups) if enough else None
+    shapes = {(g[0].params["m"], g[0].params["n"], g[0].params["k"]) for g in groups}
+    model = fit_gemm(groups) if len(shapes) >= FEWEST_SHAPES else None
     return GemmStudy(
         dtype=dtype,
-        found=found,
-        rules=tuple(read_rules(found.best, axes, groups, found.rate)),
+        search=search,
+        rules=tuple(read_rules(search.best, axes, groups, search.rate)),
         model=model,
         measured=measured,
         score=workload_score(groups, workload) if workload else None,
@@ -246,5 +251,5 @@ def _first_reason(measured: Measured) -> str:
     return (
         measured.tally.reasons[0]
         if measured.tally.reasons
-        else "the budget is too short for one shape"
+        else "the budget ended before the first one"
     )

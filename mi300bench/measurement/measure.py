@@ -1,4 +1,4 @@
-"""A plan into the store: one run file, resumed where it was left, every record kept whatever happens."""
+"""Measure a plan into the store: one file for a run, written record by record, and resumable."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ from mi300bench.store.writer import RunWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The records of one plan, those of a resumed run included, and how the measuring went."""
+    """The records of one plan, with those of the run that it resumed, and how measuring went."""
 
     run: str
     path: Path
@@ -33,7 +33,7 @@ class Measured:
 
 
 def _newest_unfinished(settings: Settings, plan: Plan) -> Path | None:
-    """Return the newest unfinished run of the same plan on this node, or None."""
+    """Return the file of the newest unfinished run of the same plan on this node, or None."""
     for path in sorted((settings.store / settings.node).glob("*.jsonl"), reverse=True):
         run = read_run(path)
         if run.header.get("plan") == plan.key and not run.finished:
@@ -42,23 +42,23 @@ def _newest_unfinished(settings: Settings, plan: Plan) -> Path | None:
 
 
 def _refuse_what_a_group_cannot(plan: Plan) -> None:
-    """Raise where a plan does not fit the group that an outside launcher made."""
+    """Raise where a group that an outside launcher started cannot measure the plan."""
     if any(point.environment for point in plan.points):
         raise PlanError(
-            "an environment of its own cannot be given to a group that runs already",
+            "the plan sets environment variables, which ranks that are running already cannot take",
             hint="set the variables for torchrun itself, or run without torchrun",
         )
     require_joined(tuple({point.world.ranks for point in plan.points}))
     if os.environ["RANK"] != "0":
         raise PlanError(
-            "this command measures alone and was started on every rank",
-            hint="run it without torchrun",
+            "this command runs in one process, but the launcher started it on every rank",
+            hint="run it without the launcher",
         )
 
 
 @contextmanager
 def workers(settings: Settings, plan: Plan) -> Iterator[OpenWorker]:
-    """Give a function that opens workers: processes of our own, or this process's part of an outside group."""
+    """Give a function that opens workers: own processes, or under a launcher this process."""
     if not is_joined():
 
         def start(world: World, environment: Mapping[str, str]) -> Worker:
@@ -77,18 +77,18 @@ def workers(settings: Settings, plan: Plan) -> Iterator[OpenWorker]:
 
 
 def _resumed(plan: Plan, settings: Settings) -> tuple[Path | None, tuple[Measurement, ...]]:
-    """Return the run file to continue and the records in it that need no repetition; (None, ()) to start anew."""
+    """Return the file of the run to continue and its records that are kept; (None, ()) to start."""
     path = _newest_unfinished(settings, plan) if settings.resume else None
     if path is None:
         if settings.resume:
-            settings.say("nothing to resume: there is no unfinished run of this plan; starting one")
+            settings.say("there is no unfinished run of this plan to resume: a new one starts")
         return None, ()
     run = read_run(path)
     kept = tuple(
         record for record in run.records if (record.point, record.pass_index) in run.done()
     )
     settings.say(
-        f"resuming {path}: {len(kept)} of {len(plan.points) * plan.passes} measurements are there"
+        f"resuming {path}: it has {len(kept)} of {len(plan.points) * plan.passes} measurements"
     )
     return path, kept
 
@@ -125,7 +125,7 @@ def _provenance(run: str, settings: Settings) -> Provenance:
 
 @dataclass(slots=True)
 class _Kept:
-    """The records of a run so far, written and counted."""
+    """The records of a run so far. `total` is the number of measurements expected."""
 
     writer: RunWriter
     settings: Settings
@@ -143,7 +143,7 @@ class _Kept:
 
 @contextmanager
 def _session(settings: Settings, plan: Plan, writer: RunWriter, kept: _Kept) -> Iterator[Session]:
-    """Give a session that writes into `writer`; a Ctrl-C says what is saved."""
+    """Give a session that writes into `writer`; on Ctrl-C a message names what is saved."""
     with workers(settings, plan) as open_worker:
         session = Session(
             open_worker=open_worker,
@@ -156,15 +156,18 @@ def _session(settings: Settings, plan: Plan, writer: RunWriter, kept: _Kept) -> 
             yield session
         except KeyboardInterrupt:
             settings.say(
-                f"interrupted: {len(kept.records)} measurements of this run are saved in {writer.path}; "
-                "the same command with --resume continues"
+                f"interrupted: {len(kept.records)} measurements are saved in {writer.path}; "
+                "to continue, give the same command with --resume"
             )
             raise
     kept.progress("")
 
 
 def measure(plan: Plan, settings: Settings) -> Measured:
-    """Measure `plan` into the store. Records are on disk one by one; a Ctrl-C leaves the run to be resumed."""
+    """Measure `plan` into the store.
+
+    Each record is written as soon as it exists, so a run that was interrupted can be resumed.
+    """
     if is_joined():
         _refuse_what_a_group_cannot(plan)
     path, earlier = _resumed(plan, settings)
@@ -178,7 +181,8 @@ def measure(plan: Plan, settings: Settings) -> Measured:
             tally = session.run(plan, done=done)
         if tally.left_out:
             settings.say(
-                f"the budget is used up: {tally.left_out} measurements were left out (--resume measures them)"
+                f"the budget is used up: {tally.left_out} measurements were left out; "
+                "to make them, give the same command with --resume"
             )
         elif not tally.failed:
             writer.finish(ok=tally.ok, wrong=tally.wrong)
@@ -188,23 +192,29 @@ def measure(plan: Plan, settings: Settings) -> Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
-    """An open run whose points are decided one by one. `ask` measures one now; `done` sums up the run so far."""
+class AdaptiveRun:
+    """An open run whose points are chosen one by one.
 
-    ask: Callable[[Point], Measurement]
+    `measure` measures a point now; `done` returns the run so far.
+    """
+
+    measure: Callable[[Point], Measurement]
     done: Callable[[], Measured]
 
 
 @contextmanager
-def asking(plan: Plan, settings: Settings) -> Iterator[Asking]:
-    """Open a run for a search, which asks for points of `plan` in its own order; what it does not ask for is not missing."""
+def adaptive_run(plan: Plan, settings: Settings) -> Iterator[AdaptiveRun]:
+    """Open a run whose points are chosen from earlier results, such as that of a search.
+
+    `plan` gives the question. Points of it that are not measured do not count as missing.
+    """
     if is_joined():
         _refuse_what_a_group_cannot(plan)
     with RunWriter(settings.store, node=settings.node, header=_header(plan, settings)) as writer:
         kept = _Kept(writer, settings, len(plan.points), [])
         with (
             _session(settings, plan, writer, kept) as session,
-            session.measuring(doubts=(FewPasses(passes=1),)) as ask,
+            session.measuring(doubts=(FewPasses(passes=1),)) as measure_point,
         ):
 
             def done() -> Measured:
@@ -215,38 +225,39 @@ def asking(plan: Plan, settings: Settings) -> Iterator[Asking]:
                     tally=session.tally,
                 )
 
-            yield Asking(ask=ask, done=done)
+            yield AdaptiveRun(measure=measure_point, done=done)
         writer.finish(ok=session.tally.ok, wrong=session.tally.wrong)
 
 
 def require_all_ok(measured: Measured) -> None:
-    """Raise `ProbeError` where a point failed or gave a wrong answer; everything is saved by then."""
+    """Raise `ProbeError` where a point failed or gave a wrong answer."""
     bad = [
         record
         for record in measured.records
         if record.outcome in (Outcome.FAILED, Outcome.WRONG_ANSWER)
     ]
     if bad:
-        shown = "; ".join(f"{r.probe} {dict(r.params)}: {r.reason}" for r in bad[:3]) + (
-            "; ..." if len(bad) > 3 else ""
-        )
+        shown = "; ".join(f"{r.probe} {dict(r.params)}: {r.reason}" for r in bad[:3])
+        more = "; ..." if len(bad) > 3 else ""
         raise ProbeError(
-            f"{len(bad)} of {len(measured.records)} measurements failed or gave a wrong answer: {shown}",
-            hint=f"the rest is saved in {measured.path}; --resume measures what failed",
+            f"{len(bad)} of {len(measured.records)} measurements failed or gave a wrong answer: "
+            f"{shown}{more}",
+            hint=f"all records are saved in {measured.path}; "
+            "to repeat what failed, give the same command with --resume",
         )
 
 
 def only_ok(measured: Measured, *, what: str) -> tuple[Measurement, ...]:
-    """Return the records with a speed; `ProbeError` where there is none."""
-    good = tuple(record for record in measured.records if record.outcome == "ok")
+    """Return the records with a speed; raise `ProbeError` where there is none."""
+    good = tuple(record for record in measured.records if record.outcome is Outcome.OK)
     if not good:
         reason = (
             measured.tally.reasons[0]
             if measured.tally.reasons
-            else "the budget was used up before the first point"
+            else "the budget ended before the first point"
         )
         raise ProbeError(
             f"{what}: no measurement succeeded ({reason})",
-            hint="a larger --budget (5m is usual), or see the reason",
+            hint="fix the cause, or give a larger --budget (5m is usual)",
         )
     return good

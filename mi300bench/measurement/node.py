@@ -1,4 +1,4 @@
-"""What this machine is: the kernel's view, torch's view through a worker, and what is published of the device."""
+"""A description of this machine: by the kernel, by torch in a worker, and by published facts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from mi300bench.runner.launch import PointFailed, ProcessWorker, WorkerLost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """The inventory; what torch says, or why it says nothing; the published facts of the device, if any."""
+    """The inventory, torch's description of the device or its error, and the device's facts."""
 
     inventory: Inventory
     torch: Mapping[str, Any] | None
@@ -21,8 +21,8 @@ class NodeReport:
     facts: Mapping[str, Fact]
 
 
-def look(device: str, *, node: str) -> NodeReport:
-    """Return the report. A missing or broken torch is told, not raised: the inventory stands without it."""
+def describe_node(device: str, *, node: str) -> NodeReport:
+    """Return the report. Without torch it has the inventory, and `torch_error` gives the reason."""
     inventory = take_inventory(node=node)
     torch: Mapping[str, Any] | None = None
     error = ""
@@ -33,14 +33,17 @@ def look(device: str, *, node: str) -> NodeReport:
         finally:
             worker.close()
     except (WorkerLost, PointFailed) as cause:
-        error = f"torch could not be asked: {cause}"
+        error = f"torch could not describe the device: {cause}"
     except Mi300benchError as cause:
         error = str(cause)
-    found = (
+    device_facts = (
         find_device(torch["name"], arch=torch["arch"], compute_units=torch["compute_units"])
         if torch
         else None
     )
     return NodeReport(
-        inventory=inventory, torch=torch, torch_error=error, facts=found.facts if found else {}
+        inventory=inventory,
+        torch=torch,
+        torch_error=error,
+        facts=device_facts.facts if device_facts else {},
     )

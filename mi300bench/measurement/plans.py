@@ -1,4 +1,4 @@
-"""The plans of the commands: which points answer which question."""
+"""Points and plans: which points answer the question of a command."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,11 +24,12 @@ def point(
     stop: Stop | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Point:
-    """Return a point of a catalogued probe."""
+    """Return a point of a probe of the catalog."""
     listed = entry(probe)
     if world.ranks < listed.ranks:
         raise PlanError(
-            f"{probe} needs at least {listed.ranks} ranks, not {world.ranks}", hint="--ranks 2"
+            f"{probe} needs at least {listed.ranks} ranks (got {world.ranks})",
+            hint=f"--ranks {listed.ranks}",
         )
     return Point(
         probe=probe,
@@ -49,10 +50,10 @@ def plan(
     most: int = MOST_POINTS,
     interleaved: bool = False,
 ) -> Plan:
-    """Return a plan; repeated points count once, too many are an error, never a silent part."""
+    """Return a plan. A point that is given twice counts once; more than `most` are an error."""
     unique = tuple({p.key: p for p in points}.values())
     if not unique:
-        raise PlanError("the plan has no point", hint="give at least one size, shape or operation")
+        raise PlanError("the plan has no points", hint="give at least one size, shape or operation")
     if len(unique) > most:
         raise PlanError(
             f"the plan has {len(unique)} points, more than {most}",
@@ -61,9 +62,9 @@ def plan(
     return Plan(question=question, points=unique, passes=passes, interleaved=interleaved)
 
 
-def _known(asked: Sequence[str], known: Sequence[str], what: str) -> None:
-    """Raise `PlanError` for the first of `asked` that is not `known`."""
-    for name in asked:
+def _require_known(names: Sequence[str], known: Sequence[str], what: str) -> None:
+    """Raise `PlanError` for the first of `names` that is not `known`."""
+    for name in names:
         if name not in known:
             raise PlanError(f"unknown {what} {name!r}", hint=f"one of {', '.join(known)}")
 
@@ -78,9 +79,9 @@ def memory_points(
     row_bytes: Sequence[int] = (256, 4096),
     stop: Stop | None = None,
 ) -> list[Point]:
-    """Return the points of bandwidth by pattern, size per array in bytes, and variant."""
-    _known(patterns, PATTERNS, "pattern")
-    _known(variants, ("op", "compiled"), "variant")
+    """Return the points of memory bandwidth by pattern, bytes per array, and kernel variant."""
+    _require_known(patterns, PATTERNS, "pattern")
+    _require_known(variants, ("op", "compiled"), "variant")
     points = []
     for pattern, size, variant in itertools.product(patterns, sizes, variants):
         params: dict[str, Scalar] = {"bytes": size, "dtype": dtype, "variant": variant}
@@ -103,8 +104,8 @@ def gemm_points(
     inputs: str = "normal",
     stop: Stop | None = None,
 ) -> list[Point]:
-    """Return the points of matrix products (M, N, K), K the reduction."""
-    _known(layouts, ("nn", "nt", "tn"), "layout")
+    """Return the points of matrix products (M, N, K), where K is the reduction."""
+    _require_known(layouts, ("nn", "nt", "tn"), "layout")
     return [
         point(
             "gemm",
@@ -125,10 +126,10 @@ def gemm_points(
 
 
 def model_products(gemms: Iterable[Gemm]) -> list[tuple[int, int, int, str]]:
-    """Return (M, N, K, layout) of a model's forward products and of the two backward products of each.
+    """Return (M, N, K, layout) of a model's forward products and the two backward products of each.
 
-    A linear layer's forward is nt; its input gradient nn with N and K exchanged; its weight gradient tn with the
-    tokens as the reduction.
+    The forward product of a linear layer is nt, that of its input gradient nn with N and K
+    exchanged, and that of its weight gradient tn with the tokens as the reduction.
     """
     products: list[tuple[int, int, int, str]] = []
     for gemm in gemms:
@@ -149,7 +150,7 @@ def model_gemm_points(
     inputs: str = "normal",
     stop: Stop | None = None,
 ) -> list[Point]:
-    """Return the points of all products of a model's step."""
+    """Return the points of all matrix products in a model's training step."""
     points = []
     for m, n, k, layout in model_products(gemms):
         points += gemm_points(
@@ -173,8 +174,8 @@ def collective_points(
     inflight: int = 1,
     stop: Stop | None = None,
 ) -> list[Point]:
-    """Return the points of collectives of total size in bytes; several in flight at once are all_reduce's alone."""
-    _known(ops, COLLECTIVES, "collective")
+    """Return the points of collectives of total size in bytes; only all_reduce takes `inflight`."""
+    _require_known(ops, COLLECTIVES, "collective")
     several: dict[str, Scalar] = {"inflight": inflight} if inflight > 1 else {}
     return [
         point(
@@ -196,7 +197,7 @@ def overlap_points(
     inflight: int = 1,
     stop: Stop | None = None,
 ) -> list[Point]:
-    """Return the points of all-reduces, `inflight` of them at once, beside matrix products."""
+    """Return the points of all-reduces beside matrix products, `inflight` of them at once."""
     several: dict[str, Scalar] = {"inflight": inflight} if inflight > 1 else {}
     return [
         point(

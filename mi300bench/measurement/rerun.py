@@ -1,4 +1,4 @@
-"""A stored record measured again: the same probe, parameters, ranks and environment."""
+"""The rerun of a stored record: the same probe, parameters, ranks and environment."""
 
 from collections.abc import Iterable
 
@@ -9,37 +9,36 @@ from mi300bench.schema.plan import Plan, Stop
 from mi300bench.schema.record import Measurement, Origin
 
 
-def plan_again(records: Iterable[Measurement], identity: str, *, device: str, passes: int) -> Plan:
-    """Return the plan that measures the record `identity` anew; `PlanError` where it cannot be."""
-    found = next((record for record in records if record.id == identity), None)
-    if found is None:
+def rerun_plan(records: Iterable[Measurement], identity: str, *, device: str, passes: int) -> Plan:
+    """Return the plan that repeats the record `identity`; `PlanError` if it cannot be repeated."""
+    record = next((record for record in records if record.id == identity), None)
+    if record is None:
         raise PlanError(
             f"the store has no record {identity!r}",
-            hint='mi300bench query "SELECT id, probe FROM records"',
+            hint='list them: mi300bench query "SELECT id, probe FROM records"',
         )
-    if found.origin is Origin.IMPORTED:
+    if record.origin is Origin.IMPORTED:
         raise PlanError(
-            f"{identity} comes from {found.source}: it was not measured by us",
-            hint="run that tool again, and import it",
+            f"{identity} was imported ({record.source}); mi300bench cannot repeat it",
+            hint="run that tool once more, and import its output",
         )
-    if found.probe not in every_probe():
+    if record.probe not in every_probe():
         raise PlanError(
-            f"{identity} is a {found.probe} record, which is no probe's",
-            hint="training runs: mi300bench train zaya1",
+            f"{identity} is a record of {record.probe}, which is not a probe",
+            hint="to repeat a training run: mi300bench train zaya1",
         )
-    if device not in ("auto", found.world.device):
+    if device not in ("auto", record.world.device):
         raise PlanError(
-            f"{identity} was measured on {found.world.device}, --device {device} is another point",
+            f"{identity} was measured on {record.world.device}; "
+            f"with --device {device} it is another point",
             hint="leave --device out",
         )
-    longest = sum(found.samples) * found.calls_per_sample
+    longest = sum(record.samples) * record.calls_per_sample
     point = plans.point(
-        found.probe,
-        found.params,
-        found.world,
-        environment=found.environment,
+        record.probe,
+        record.params,
+        record.world,
+        environment=record.environment,
         stop=Stop(max_seconds=max(3.0, longest)),
     )
-    return plans.plan(
-        f"Does {identity} ({found.probe}) come out the same again?", [point], passes=passes
-    )
+    return plans.plan(f"Does {identity} ({record.probe}) reproduce?", [point], passes=passes)

@@ -1,9 +1,10 @@
-"""The best shape of a grid without measuring the grid: coarse points first, then where an improvement is likely.
+"""The fastest shape of a grid, from measurements of a small part of the grid.
 
-A Gaussian process over the measured rates says for every shape of the grid how much it can be expected to beat the best
-so far (expected improvement, Jones et al. 1998), and the most promising is measured next. The noise of the measurements
-is in it, so a lucky sample does not end the search. The finalists, all that cannot be told from the best, are then
-measured against each other in turn; those that still tie are named as ties.
+The search begins with coarse points. Then a Gaussian process through the measured rates predicts,
+for every shape of the grid, by how much it is expected to exceed the best rate so far (expected
+improvement, Jones et al. 1998), and the most promising shape is measured next. The process models
+the noise, so one lucky sample does not end the search. At the end the best few shapes, the
+finalists, are measured in turn; those with nearly the best rate are ties.
 """
 
 import itertools
@@ -17,20 +18,20 @@ from mi300bench import stats
 from mi300bench.fit.gaussian import Array, GaussianProcess, fit_process
 from mi300bench.fit.gemm import Product, alignment
 
-# The search ends when the likeliest improvement stays under this share of the best rate for so many shapes.
+# The search ends when the expected improvement stays under this share for so many shapes.
 WORTH, PATIENCE = 0.001, 5
-# Finalists and how often each is measured again; within this share of the best they tie.
+# The number of finalists, the rounds in which each is measured, and the share of a tie.
 FINALISTS, FINAL_ROUNDS = 5, 3
 TIE = 0.01
-# The lengths of the process are found anew after each growth by this factor.
+# The lengths of the process are fitted afresh each time the points have grown by this factor.
 REFIT_GROWTH = 1.3
 
 Measure = Callable[[Product], float]  # seconds of one product, measured now; NaN where that failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """One measurement of the search: what, how fast in FLOP per second, and seconds since the search began."""
+class Trial:
+    """One measurement of the search: FLOP per second, and seconds since the search began."""
 
     product: Product
     rate: float
@@ -38,14 +39,14 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The best shape, those that tie with it, the rate of each in the final rounds, and every measurement in order."""
+class SearchResult:
+    """The best shape with its rate in the final rounds, its ties, and all measurements in order."""
 
     best: Product
     rate: float
     ties: tuple[Product, ...]
-    trace: tuple[Tried, ...]
-    is_settled: bool  # whether the search ended by itself and not because time was up
+    trace: tuple[Trial, ...]
+    is_settled: bool  # whether the search ended before its time was up
 
 
 def _features(products: Sequence[Product]) -> Array:
@@ -57,7 +58,10 @@ def _features(products: Sequence[Product]) -> Array:
 
 
 def coarse(grid: Sequence[Product], *, seed: int = 0) -> list[Product]:
-    """Return the first shapes, cheapest first: one from the middle of each octant of the grid, drawn by `seed`."""
+    """Return the first shapes, cheapest first: one from the middle of each octant of the grid.
+
+    `seed` chooses within the middle.
+    """
     draw = np.random.default_rng(seed)
     axes = [sorted({getattr(p, name) for p in grid}) for name in "mnk"]
     wanted = set()
@@ -72,14 +76,16 @@ def coarse(grid: Sequence[Product], *, seed: int = 0) -> list[Product]:
                 for half in halves
             )
         )
-    chosen = [p for p in grid if (p.m, p.n, p.k) in wanted]
-    return sorted(chosen, key=lambda p: p.flop)
+    return sorted((p for p in grid if (p.m, p.n, p.k) in wanted), key=lambda p: p.flop)
 
 
 def _likeliest(
     process: GaussianProcess, features: Array, best: float, tried: set[int]
 ) -> tuple[int, float]:
-    """Return the untried shape with the highest expected improvement of the log rate over `best`, and that improvement."""
+    """Return the untried shape with the highest expected improvement, and that improvement.
+
+    The improvement is that of the logarithm of the rate over `best`.
+    """
     from scipy.stats import norm
 
     mean, deviation = process.predict(features)
@@ -91,29 +97,30 @@ def _likeliest(
 
 
 class _Search:
-    """The state of one search: what was tried so far."""
+    """The state of one search: the shapes tried so far."""
 
     def __init__(self, grid: Sequence[Product], measure: Measure, now: Callable[[], float]) -> None:
         self.grid, self.features = list(grid), _features(grid)
         self.measure, self.now, self.start = measure, now, now()
-        self.trace: list[Tried] = []
+        self.trace: list[Trial] = []
         self.tried: set[int] = set()
 
-    def take(self, index: int) -> None:
+    def try_shape(self, index: int) -> None:
+        """Measure one shape of the grid."""
         self.tried.add(index)
         product = self.grid[index]
         seconds = self.measure(product)
         if seconds > 0:
             self.trace.append(
-                Tried(product=product, rate=product.flop / seconds, at_s=self.now() - self.start)
+                Trial(product=product, rate=product.flop / seconds, at_s=self.now() - self.start)
             )
 
     def explore(self, until: float, seed: int) -> bool:
-        """Measure where improvement is likely, until it is not or time is up; return whether it ended by itself."""
+        """Measure shapes while an improvement is likely; return whether it ended before `until`."""
         place = {product: index for index, product in enumerate(self.grid)}
         for product in coarse(self.grid, seed=seed):
             if self.now() < until:
-                self.take(place[product])
+                self.try_shape(place[product])
         process: GaussianProcess | None = None
         fitted, idle = 0, 0
         while self.now() < until and len(self.tried) < len(self.grid) and self.trace:
@@ -123,24 +130,23 @@ class _Search:
                 process, fitted = fit_process(seen, logs), len(logs)
             else:
                 process = process.renewed(seen, logs)
-            # The best is what the process believes of the tried shapes, not the luckiest sample.
+            # The best rate by the process, not that of the luckiest sample.
             best = float(process.predict(seen)[0].max())
             index, gain = _likeliest(process, self.features, best, self.tried)
             idle = idle + 1 if gain < WORTH else 0
             if idle >= PATIENCE:
                 return True
-            self.take(index)
+            self.try_shape(index)
         return len(self.tried) == len(self.grid)
 
-    def finalists(self) -> list[Tried]:
-        """Return the tried shapes that a process through all of them holds for the best: a lucky sample is not enough."""
+    def finalists(self) -> list[Trial]:
+        """Return the best trials by a process through all of them, or by rate if there are few."""
         if len(self.trace) < 2 * FINALISTS:
-            return sorted(self.trace, key=lambda tried: -tried.rate)[:FINALISTS]
-        features = _features([tried.product for tried in self.trace])
-        believed, _ = fit_process(features, np.log([tried.rate for tried in self.trace])).predict(
-            features
-        )
-        return [self.trace[index] for index in np.argsort(-believed)[:FINALISTS]]
+            return sorted(self.trace, key=lambda trial: -trial.rate)[:FINALISTS]
+        features = _features([trial.product for trial in self.trace])
+        process = fit_process(features, np.log([trial.rate for trial in self.trace]))
+        smooth_rates, _ = process.predict(features)
+        return [self.trace[index] for index in np.argsort(-smooth_rates)[:FINALISTS]]
 
 
 def search_shapes(
@@ -150,29 +156,32 @@ def search_shapes(
     seconds: float,
     now: Callable[[], float],
     seed: int = 0,
-) -> Found:
-    """Return the fastest shape of `grid` in FLOP per second, within `seconds`; `ValueError` where nothing could be measured."""
+) -> SearchResult:
+    """Return the fastest shape of `grid` in FLOP per second, found within `seconds`.
+
+    Raises `ValueError` where no shape could be measured.
+    """
     state = _Search(grid, measure, now)
     is_settled = state.explore(state.start + 0.8 * seconds, seed)
     if not state.trace:
         raise ValueError("no shape of the grid could be measured")
     finalists = state.finalists()
-    rates = {tried.product: [tried.rate] for tried in finalists}
+    rates = {trial.product: [trial.rate] for trial in finalists}
     order = list(rates)
     for number in range(FINAL_ROUNDS):
         for product in order if number % 2 == 0 else reversed(order):
             if state.now() < state.start + seconds:
                 rates[product].append(product.flop / state.measure(product))
                 state.trace.append(
-                    Tried(product=product, rate=rates[product][-1], at_s=state.now() - state.start)
+                    Trial(product=product, rate=rates[product][-1], at_s=state.now() - state.start)
                 )
-    # A finalist's first rate made it one, so it is left out where there are others.
+    # A finalist's first rate is biased, because it made the shape a finalist: other rates are used.
     final = {
         product: stats.typical([r for r in seen[1:] if r > 0] or seen)
         for product, seen in rates.items()
     }
     best = max(final, key=lambda product: final[product])
-    return Found(
+    return SearchResult(
         best=best,
         rate=final[best],
         ties=tuple(p for p, rate in final.items() if p != best and rate > (1 - TIE) * final[best]),

@@ -1,4 +1,4 @@
-"""Sweeps as TOML: a question, probes with named axes, their product counted before anything runs."""
+"""Sweeps as TOML: a question, and probes with axes, whose product is counted before it runs."""
 
 import itertools
 import tomllib
@@ -16,28 +16,28 @@ from mi300bench.schema.record import Scalar
 from mi300bench.units import dtype_name, parse_size
 
 DEFAULT_MOST_POINTS = 512
-# Parameters that are sizes in bytes and may be written with a unit.
+# Parameters in bytes, which may be written with a unit.
 SIZES = ("bytes", "row_bytes")
 
 
 def sweep_folders() -> list[Path]:
-    """Return where sweeps are looked up: ./sweeps, then the ones that come with the package."""
+    """Return the folders with sweeps: ./sweeps, then those of the package."""
     packaged = Path(str(files("mi300bench"))) / "sweeps"
     beside = Path(str(files("mi300bench"))).parent / "sweeps"
     return [folder for folder in (Path("sweeps"), packaged, beside) if folder.is_dir()]
 
 
 def available() -> dict[str, Path]:
-    """Return the sweeps by name; one in ./sweeps hides one of the package."""
-    found: dict[str, Path] = {}
+    """Return the sweeps by name; one in ./sweeps replaces one of the package."""
+    by_name: dict[str, Path] = {}
     for folder in sweep_folders():
         for path in sorted(folder.glob("*.toml")):
-            found.setdefault(path.stem, path)
-    return found
+            by_name.setdefault(path.stem, path)
+    return by_name
 
 
 def find(name: str) -> Path:
-    """Return the path of a sweep given by name or path."""
+    """Return the path of a sweep that is given by name or by path."""
     known = available()
     if name in known:
         return known[name]
@@ -46,35 +46,36 @@ def find(name: str) -> Path:
         return path
     raise PlanError(
         f"there is no sweep {name!r}",
-        hint=f"one of {', '.join(known) or 'none'}, or the path of a file",
+        hint=f"give one of {', '.join(known) or 'none'}, or the path of a file",
     )
 
 
 def read(path: Path, *, device: str, default_ranks: int, passes: int) -> Plan:
-    """Return the plan of a sweep file; `PlanError` says which part of it makes no sense."""
+    """Return the plan of a sweep file; `PlanError` names the part that is wrong."""
     try:
         document = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
         raise PlanError(
-            f"{path} cannot be read: {cause}", hint="see sweeps/hbm.toml for the form"
+            f"{path} cannot be read: {cause}", hint="see sweeps/hbm.toml for an example"
         ) from cause
     head = _table(document.get("sweep", {}), path, "[sweep]")
     if not head.get("question"):
-        raise PlanError(f"{path} states no question", hint='[sweep] question = "What does ...?"')
+        raise PlanError(f"{path} has no question", hint='write [sweep] question = "What does ...?"')
     most = _count(head.get("max_points", DEFAULT_MOST_POINTS), path, "max_points")
-    asked_passes = _count(head.get("passes", passes), path, "passes")
+    stated_passes = _count(head.get("passes", passes), path, "passes")
     points: list[Point] = []
     for table in document.get("probe", []):
         points += _points(
             _table(table, path, "[[probe]]"), path, device=device, default_ranks=default_ranks
         )
-    return plans.plan(str(head["question"]), points, passes=asked_passes, most=most)
+    return plans.plan(str(head["question"]), points, passes=stated_passes, most=most)
 
 
 def _table(value: Any, path: Path, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise PlanError(
-            f"{path}: {where} is {value!r}, not a table", hint="see sweeps/hbm.toml for the form"
+            f"{path}: {where} is {value!r}, not a table",
+            hint="see sweeps/hbm.toml for an example",
         )
     return value
 
@@ -82,18 +83,19 @@ def _table(value: Any, path: Path, where: str) -> Mapping[str, Any]:
 def _count(value: Any, path: Path, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise PlanError(
-            f"{path}: {name} is {value!r}, not a positive whole number", hint=f"{name} = 3"
+            f"{path}: {name} is {value!r}, not a positive whole number",
+            hint=f"write {name} = 3",
         )
     return value
 
 
 def question(path: Path) -> str:
-    """Return the question of a sweep file, or why it has none that can be read."""
+    """Return the question of a sweep file, or the reason why it cannot be read."""
     try:
         head = tomllib.loads(path.read_text()).get("sweep")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
         return f"cannot be read: {cause}"
-    return str(head.get("question", "")) if isinstance(head, Mapping) else "states no question"
+    return str(head.get("question", "")) if isinstance(head, Mapping) else "has no question"
 
 
 def _points(
@@ -101,15 +103,17 @@ def _points(
 ) -> list[Point]:
     unknown = sorted(set(table) - {"name", "axes", "params", "env", "stop", "ranks"})
     if unknown or "name" not in table:
+        wrong = f"the unknown key {unknown[0]!r}" if unknown else "no name"
         raise PlanError(
-            f"{path}: a [[probe]] has {f'the unknown key {unknown[0]!r}' if unknown else 'no name'}",
+            f"{path}: a [[probe]] has {wrong}",
             hint="known: name, axes, params, env, stop, ranks",
         )
     try:
         stop = Stop(**_table(table.get("stop", {}), path, "stop"))
     except TypeError as cause:
         raise PlanError(
-            f"{path}: stop: {cause}", hint="relative_ci, min_samples, max_seconds, warmup_seconds"
+            f"{path}: stop: {cause}",
+            hint="known: relative_ci, min_samples, max_seconds, warmup_seconds",
         ) from cause
     axes = {
         name: _axis(name, value)
@@ -142,32 +146,30 @@ def _points(
 def _axis(name: str, value: Any) -> Sequence[Scalar]:
     """Return the values of an axis: a list, or ``{ from, to, times }``."""
     if isinstance(value, Mapping):
-        try:
-            low, high, times = (
-                _value(name, value["from"]),
-                _value(name, value["to"]),
-                value["times"],
-            )
-            if not (
-                isinstance(low, int)
-                and isinstance(high, int)
-                and isinstance(times, int)
-                and low > 0
-                and times > 1
-            ):
-                raise PlanError(
-                    f"the axis {name} needs whole, positive from and to, and times over 1",
-                    hint="times = 2",
-                )
-        except KeyError as cause:
-            raise PlanError(
-                f"the axis {name} has no {cause}", hint="write { from = .., to = .., times = .. }"
-            ) from cause
-        values = [low]
-        while values[-1] * times <= high:
-            values.append(values[-1] * times)
-        return values
+        return _range(name, value)
     return [_value(name, each) for each in (value if isinstance(value, list) else [value])]
+
+
+def _range(name: str, value: Mapping[str, Any]) -> list[Scalar]:
+    """Return the values from ``from`` to ``to``, each ``times`` the one before."""
+    try:
+        low, high, times = _value(name, value["from"]), _value(name, value["to"]), value["times"]
+    except KeyError as cause:
+        raise PlanError(
+            f"the axis {name} has no {cause}", hint="write { from = .., to = .., times = .. }"
+        ) from cause
+    numbers = [number for number in (low, high, times) if isinstance(number, int)]
+    if len(numbers) < 3 or numbers[0] < 1 or numbers[2] < 2:
+        raise PlanError(
+            f"the axis {name} is {dict(value)!r}: from and to must be positive whole numbers, "
+            "times a whole number over 1",
+            hint="write { from = 1024, to = 4096, times = 2 }",
+        )
+    first, last, factor = numbers
+    values: list[Scalar] = [first]
+    while (first := first * factor) <= last:
+        values.append(first)
+    return values
 
 
 def _value(name: str, value: Any) -> Scalar:
@@ -177,6 +179,7 @@ def _value(name: str, value: Any) -> Scalar:
         return dtype_name(str(value))
     if value is not None and not isinstance(value, str | int | float | bool):
         raise PlanError(
-            f"{name} = {value!r} is no single value", hint="a number, a word, true or false"
+            f"{name} = {value!r} is not a single value",
+            hint="give a number, a text, true or false; several values are an axis",
         )
     return value

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from mi300bench.errors import PlanError, ProbeError
+from mi300bench.errors import ProbeError
 from mi300bench.measurement.measure import measure, require_all_ok
 from mi300bench.measurement.settings import Settings
 from mi300bench.schema.plan import Plan, Point, Stop
@@ -66,17 +66,6 @@ def test_records_carry_their_origin(tmp_path: Path) -> None:
     assert (record.origin, record.source, record.node) == (Origin.EMULATED, "a toy", "n1")
 
 
-def test_an_emulation_without_a_description_is_refused() -> None:
-    with pytest.raises(PlanError, match="description"):
-        Settings(origin=Origin.EMULATED)
-
-
-@pytest.mark.parametrize("name", ["../up", "", "a b", ".hidden"])
-def test_a_node_name_must_be_a_folder_name(name: str) -> None:
-    with pytest.raises(PlanError):
-        Settings(node=name)
-
-
 SWEEP = """
 [sweep]
 question = "What survives?"
@@ -93,8 +82,10 @@ def test_an_interrupted_command_keeps_its_records_and_resumes(
     tmp_path: Path, sent: signal.Signals
 ) -> None:
     (tmp_path / "s.toml").write_text(SWEEP)
-    command = [sys.executable, "-m", "mi300bench", "sweep", "run", str(tmp_path / "s.toml"), "--device", "cpu",
-               "--store", str(tmp_path / "runs"), "--passes", "1", "--node", "n1"]  # fmt: skip
+    command = [
+        *(sys.executable, "-m", "mi300bench", "sweep", "run", str(tmp_path / "s.toml")),
+        *("--device", "cpu", "--store", str(tmp_path / "runs"), "--passes", "1", "--node", "n1"),
+    ]
     process = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
@@ -102,15 +93,15 @@ def test_an_interrupted_command_keeps_its_records_and_resumes(
     while time.monotonic() < deadline and _count(tmp_path / "runs") < 3:
         time.sleep(0.05)
     os.kill(process.pid, sent)
-    _, talk = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=60)
     kept = _count(tmp_path / "runs")
     assert 3 <= kept < 11
     if sent is signal.SIGINT:
-        assert process.returncode == 130 and "--resume" in talk and "Traceback" not in talk
-    again = subprocess.run(
+        assert process.returncode == 130 and "--resume" in messages and "Traceback" not in messages
+    resumed = subprocess.run(
         [*command, "--resume"], capture_output=True, text=True, check=False, timeout=120
     )
-    assert again.returncode == 0, again.stderr
+    assert resumed.returncode == 0, resumed.stderr
     records = read_records(tmp_path / "runs")
     assert len(records) == 11 == len({record.point for record in records})
 
