@@ -1,7 +1,7 @@
-"""A device that nobody measured here: its published figures, and records made of them, labelled so.
+"""The published figures of a device, and records that are made from them.
 
-Such a record has the origin `modelled`, and its source names the figures. Search, config and report treat it as any
-other record and never take it for a measurement.
+Such a record has the origin `modelled`, and its source names the figures. Search, config and report
+use it like any other record, and always show its origin.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from mi300bench.schema.record import Measurement, Origin, Outcome, Scalar, World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedDevice:
-    """A device of the table of facts."""
+    """A device of the table of published facts."""
 
     facts: DeviceFacts
 
@@ -30,28 +30,31 @@ class PublishedDevice:
         return "rocm" if self.facts.arch.startswith("gfx") else "cuda"
 
     def fact(self, name: str) -> Fact:
-        """Return a published figure; `PlanError` where there is none."""
+        """Return a published figure; raise `PlanError` if there is none."""
         if name not in self.facts.facts:
             raise PlanError(
-                f"no {name} of {self.facts.name} is published",
-                hint="choose another device, or measure the node",
+                f"no {name} is published for {self.facts.name}",
+                hint="choose another device, or measure the node: mi300bench autotune",
             )
         return self.facts.facts[name]
 
     def all_reduce_busbw(self, ranks: int) -> tuple[float, str]:
-        """Return the published busbw of an all_reduce among `ranks` in bytes per second, and its source."""
+        """Return the published busbw of an all_reduce, in bytes per second, and its source."""
         published = busbw_among(self.facts.key, ranks)
         if published is None:
             raise PlanError(
-                f"no busbw of an all_reduce among 2 or {ranks} {self.facts.name} is published",
-                hint="measure the node",
+                f"no all_reduce busbw is published for 2 or {ranks} {self.facts.name}",
+                hint="choose another --ranks, or measure the node: mi300bench autotune",
             )
         return published
 
     def record(
         self, probe: str, params: Mapping[str, Scalar], world: World, *, source: str, **parts: Any
     ) -> Measurement:
-        """Return the record of a point as the figures of `source` give it; `parts` are samples, work and series."""
+        """Return the record of a point, made from the figures of `source`.
+
+        `parts` are its samples, work and series.
+        """
         point = plans.point(probe, params, world)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         return Measurement(
@@ -80,15 +83,16 @@ class PublishedDevice:
 
 
 def published_device(name: str) -> PublishedDevice:
-    """Return the device `name` of the table of facts; an unknown name lists the known."""
+    """Return the device `name` of the table of facts; raise `PlanError` if it is unknown."""
     known = {entry.key: entry for entry in device_table()}
     if name not in known:
         raise PlanError(
-            f"no figures of a device {name!r} are in the table", hint=f"one of {', '.join(known)}"
+            f"there are no published figures for the device {name!r}",
+            hint=f"choose one of {', '.join(known)}",
         )
     return PublishedDevice(facts=known[name])
 
 
 def shares_of_peak() -> tuple[float, float, float]:
-    """Return the highest, the middle and the lowest share of its peak that a device is assumed to reach."""
+    """Return the highest, middle and lowest share of the peak that we assume for products."""
     return MOST_SHARE, (LEAST_SHARE * MOST_SHARE) ** 0.5, LEAST_SHARE
