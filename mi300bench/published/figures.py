@@ -43,7 +43,7 @@ class PublishedDevice:
         published = busbw_among(self.facts.key, ranks)
         if published is None:
             raise PlanError(
-                f"no all_reduce busbw is published for 2 or {ranks} {self.facts.name}",
+                f"no busbw is published for an all_reduce among 2 or {ranks} {self.facts.name}",
                 hint="choose another --ranks, or measure the node: mi300bench autotune",
             )
         return published
