@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 BUDGET ?= 5m
 HAS_TORCH := $(shell $(PYTHON) -c 'import importlib.util as u; print(int(u.find_spec("torch") is not None))' 2>/dev/null)
 
-.PHONY: autotune test check format docs perf peers cluster cluster-buckets cluster-tuner clean
+.PHONY: autotune test test-fast check format docs perf peers cluster cluster-buckets cluster-tuner clean
 
 ifeq ($(HAS_TORCH),1)
 VENV_FLAGS := --system-site-packages
@@ -38,15 +38,14 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 autotune: $(VENV)/.run
 	$(BIN)/mi300bench autotune zaya1 --budget $(BUDGET)
 
-# What measures needs the machine to itself; the rest shares the cores.
-ALONE := tests/api tests/cli tests/cluster tests/device tests/measurement tests/perf tests/probes tests/runner tests/tuning
-TOGETHER := tests/browser tests/comparison tests/contracts tests/export tests/fit tests/fuzz tests/golden tests/hw \
-	tests/ingest tests/lint tests/reports tests/schema tests/store tests/strategies tests/trainers tests/training \
-	tests/test_physics.py tests/test_stats.py tests/test_units.py
-
+# What measures needs the machine to itself (marker `alone`); the rest shares the cores.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(TOGETHER)
-	$(BIN)/python -m pytest $(ALONE)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not alone" tests
+	$(BIN)/python -m pytest -m alone tests
+
+# Under a minute on two cores: what needs no process of its own for long, and no machine to itself.
+test-fast: $(VENV)/.test
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not alone and not slow" tests
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

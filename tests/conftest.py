@@ -12,8 +12,25 @@ from mi300bench.schema.record import Measurement, Outcome, Work, World, short_ha
 from tests.available import REASONS
 
 
+# Folders whose tests all measure, and those that take long; single tests elsewhere carry the marker themselves.
+MARKED = {
+    "cli": "alone",
+    "cluster": "alone",
+    "device": "alone",
+    "perf": "alone",
+    "probes": "alone",
+    "runner": "alone",
+    "browser": "slow",
+    "training": "slow",
+}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, with the reason, what this machine cannot run."""
+    """Mark tests by folder, and skip, with the reason, what this machine cannot run."""
+    for item in items:
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in MARKED:
+            item.add_marker(MARKED[folder])
     reasons = {name: missing() for name, missing in REASONS.items()}
     for item in items:
         for name, reason in reasons.items():

@@ -10,6 +10,8 @@ from mi300bench.strategies.mesh.compile_step import CompiledStep, compile_all, r
 from mi300bench.strategies.mesh.planning import seconds_from_curves
 from mi300bench.trainers.registry import spec_of
 
+pytestmark = pytest.mark.slow
+
 LORA405B = spec_of("lora405b")
 MEMORY_OF_AN_MI300X = 206_141_652_992
 

@@ -38,6 +38,7 @@ def test_caps_are_mebibytes_and_the_default_has_a_small_first_bucket() -> None:
         caps_in_bytes("large")
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_packing_equals_the_buckets_that_ddp_rebuilds() -> None:
     from mi300bench.measurement import plans

@@ -30,6 +30,7 @@ def study(tmp_path, axes=AXES, budget_s: float = 6.0):
     )
 
 
+@pytest.mark.alone
 @pytest.mark.torch
 def test_a_budget_gives_a_best_shape_rules_and_a_fit_and_every_try_is_a_record(tmp_path) -> None:
     result = study(tmp_path)

@@ -8,6 +8,8 @@ from mi300bench.fit.gemm import Product
 from mi300bench.measurement.gemm_study import grid_of
 from mi300bench.measurement.shape_search import coarse, search_shapes
 
+pytestmark = pytest.mark.slow
+
 AXIS = (64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 GRID = grid_of([AXIS] * 3, "nt")
 PEAK_AT = (1024, 512, 768)

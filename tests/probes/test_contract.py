@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mi300bench.errors import PlanError
 from mi300bench.measurement import plans
-from mi300bench.probes.catalog import CATALOG, entry
+from mi300bench.probes.catalog import CATALOG, entry, every_probe
 from mi300bench.runner.launch import ProcessWorker
 from mi300bench.schema.conditions import NAMES
 from mi300bench.schema.doubt import FootprintInCache
@@ -79,7 +79,7 @@ def params(probe: str) -> list[dict[str, Scalar]]:
 
 def points(ranks: int) -> list[Point]:
     world = World(device="cpu", ranks=ranks, threads=1)
-    torch_probes = {probe: e for probe, e in CATALOG.items() if e.needs == "torch"}
+    torch_probes = {probe: e for probe, e in every_probe().items() if e.needs == "torch"}
     chosen = [
         probe
         for probe, e in torch_probes.items()
@@ -118,7 +118,7 @@ def test_every_jax_probe_runs_in_one_process_with_a_device_per_rank(ranks: int) 
     world = World(device="cpu", ranks=ranks, framework="jax")
     worker = ProcessWorker(world, {})
     try:
-        for probe, e in CATALOG.items():
+        for probe, e in every_probe().items():
             if e.needs != "jax" or (e.ranks > 1) != (ranks > 1):
                 continue
             for each in params(probe):

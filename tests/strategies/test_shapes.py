@@ -25,9 +25,15 @@ class Even:
 
 def timeline(products_s: float, rest_s: float) -> Timeline:
     return Timeline(
-        names=("a",), gradient_bytes=(4,), ready_s=(0.1,), forward_s=products_s + rest_s, backward_s=2 * products_s + rest_s,
-        update_s=0.1, spread=0.01, evidence=("t",),
-    )  # fmt: skip
+        names=("a",),
+        gradient_bytes=(4,),
+        ready_s=(0.1,),
+        forward_s=products_s + rest_s,
+        backward_s=2 * products_s + rest_s,
+        update_s=0.1,
+        spread=0.01,
+        evidence=("t",),
+    )
 
 
 def test_products_of_a_phase_are_those_of_a_linear_layer() -> None:
@@ -63,6 +69,7 @@ def test_at_one_rate_a_shape_costs_its_flop_and_the_rest_goes_with_the_width() -
     )
 
 
+@pytest.mark.slow
 def test_variants_keep_the_budget_and_are_models_that_can_be_built() -> None:
     config = TRAINER.preset("zaya1-8b")
     budget = shapes.describe(config).active_elements

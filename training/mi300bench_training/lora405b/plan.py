@@ -135,6 +135,8 @@ def main() -> int:
         given = " ".join(flag.format(devices=devices, folder=name) for flag in FLAGS)
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {given}".strip()
         os.environ["JAX_PLATFORMS"] = "cpu"
+        # A program from the cache leaves no dump to read the traffic from.
+        os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
         for config in configs:
             try:
                 answer: dict[str, Any] = dataclasses.asdict(compile_step(config, Path(name)))
