@@ -207,12 +207,12 @@ def buffer(claim: Claim) -> Iterator[Finding]:
 
 def full_mesh(claim: Claim) -> Iterator[Finding]:
     """Yield whether a stated loss is that of groups smaller than a full mesh of links."""
-    groups, whole, stated = claim.numbers("ranks"), claim.number("of"), claim.number("stated")
+    groups, devices, stated = claim.numbers("ranks"), claim.number("of"), claim.number("stated")
     rule = "n of N devices in a full mesh use (n - 1) / (N - 1) of the links"
-    if not groups or not whole or stated is None:
+    if not groups or not devices or stated is None:
         yield _missing(claim, rule)
         return
-    drops = {n: 1 - (n - 1) / (whole - 1) for n in groups}
+    drops = {n: 1 - (n - 1) / (devices - 1) for n in groups}
     listed = ", ".join(f"{n:g} devices lose {drop:.0%}" for n, drop in drops.items())
     every = all(agree(stated, drop, 0.1) for drop in drops.values())
     yield finding_on(
