@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from mi300bench.errors import NodeError, PlanError
 from mi300bench.runner.worker import Message, point_to_message
@@ -28,6 +28,8 @@ from mi300bench.schema.record import Measurement, World
 
 START_LIMIT_S = 180.0
 CLOSE_LIMIT_S = 10.0
+# How long a rank that lost its peer is held back, for the peer to be named.
+DEAD_RANK_WAIT_S = 1.0
 
 
 class WorkerLost(Exception):
@@ -258,17 +260,40 @@ class ProcessWorker:
         """Handle the messages of one rank; return the answer if it is among them."""
         messages = rank.messages()
         if messages is None:
-            self._selector.unregister(rank.connection)
-            name = f"rank {rank.number} (pid {rank.pid} on {rank.host})" if rank.pid else "a rank"
-            raise WorkerLost(f"{name} ended while {doing} ({self._exit_text(rank.pid)})")
+            self._raise_end(rank, doing)
         for message in messages:
             if "hello" in message:
                 rank.number, rank.pid, rank.host = message["hello"], message["pid"], message["host"]
             elif "failed" in message:
+                if self._world.ranks > 1 and not message["usable"]:
+                    self._name_dead_rank(rank, doing)
                 self._raise_failure(message)
             elif answer_key in message and rank.number == 0:
                 return message[answer_key]
         return None
+
+    def _raise_end(self, rank: _RankConnection, doing: str) -> NoReturn:
+        """Raise that a rank ended without a message."""
+        self._selector.unregister(rank.connection)
+        name = f"rank {rank.number} (pid {rank.pid} on {rank.host})" if rank.pid else "a rank"
+        raise WorkerLost(f"{name} ended while {doing} ({self._exit_text(rank.pid)})")
+
+    def _name_dead_rank(self, failed: _RankConnection, doing: str) -> None:
+        """Raise where another rank ended without a message: its end is why `failed` lost its peer.
+
+        The peer's error can arrive before the dead rank's connection is seen to close.
+        """
+        silent = [rank for rank in self._ranks if rank is not failed]
+        deadline = time.monotonic() + DEAD_RANK_WAIT_S
+        while silent and time.monotonic() < deadline:
+            for key, _ in self._selector.select(timeout=0.1):
+                if key.data not in silent:
+                    continue
+                messages = key.data.messages()
+                if messages is None:
+                    self._raise_end(key.data, doing)
+                if any("failed" in message for message in messages):
+                    silent.remove(key.data)
 
     def _raise_failure(self, message: Message) -> None:
         reason = message["failed"]
