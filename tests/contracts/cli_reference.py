@@ -1,4 +1,7 @@
-"""Print the reference of the command line from the commands themselves: ``python -m tests.contracts.cli_reference``."""
+"""Print the reference of the command line from the commands themselves.
+
+python -m tests.contracts.cli_reference
+"""
 
 from collections.abc import Iterator
 
