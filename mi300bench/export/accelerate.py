@@ -1,4 +1,6 @@
-"""Hugging Face accelerate's YAML for ``accelerate launch --config_file``: how many processes, which precision, nothing of buckets.
+"""Hugging Face accelerate's YAML for ``accelerate launch --config_file``: processes and precision.
+
+It has no key for buckets and accumulation: those are arguments in the script's code.
 
 Source: accelerate/commands/config/config_args.py of 1.15 (ClusterConfig).
 """
@@ -10,7 +12,7 @@ from mi300bench.export.source import Exported, ExportSource, comments
 
 
 def export(source: ExportSource) -> Exported:
-    """Return a config file; what belongs into the script's code is a note that can be pasted."""
+    """Return a config file. A note has the code, ready to paste, for what the file cannot hold."""
     is_cpu = source.tuned.device_kind == "cpu"
     several = "MULTI_CPU" if is_cpu else "MULTI_GPU"
     values = {
@@ -31,13 +33,15 @@ def export(source: ExportSource) -> Exported:
         f"kwargs_handlers=[DistributedDataParallelKwargs({chosen}gradient_as_bucket_view=True)])"
     )
     notes = [
-        f"buckets and accumulation are the script's own: {code}",
-        f"micro-batch {source.run.batch.micro_batch} and seq_len {source.run.batch.seq_len} are the script's own: give them to its DataLoader",
+        f"set buckets and accumulation in your script: {code}",
+        f"set micro-batch {source.run.batch.micro_batch} and seq_len {source.run.batch.seq_len} "
+        "in your script's DataLoader",
         *source.model_notes(),
     ]
     if "bucket_cap_mb_list" in chosen:
         notes.append(
-            "DistributedDataParallelKwargs has no list of caps: wrap the model with --to ddp instead"
+            "DistributedDataParallelKwargs has no list of caps: "
+            "use the snippet of --to ddp to wrap the model"
         )
     text = comments([*source.head(), *notes]) + "".join(
         f"{name}: {json.dumps(value)}\n" for name, value in values.items()

@@ -6,7 +6,7 @@ from mi300bench.export.source import Exported, ExportSource, comments
 
 
 def keywords(source: ExportSource) -> dict[str, object]:
-    """Return the keyword arguments for DistributedDataParallel; empty where torch's default is kept."""
+    """Return the bucket arguments of DistributedDataParallel; empty if torch's default is kept."""
     caps = source.buckets.caps_mib
     if not caps:
         return {}
@@ -18,16 +18,18 @@ def export(source: ExportSource) -> Exported:
     chosen = keywords(source)
     lines = [
         *source.head(),
-        "bucket sizes are MiB; gradients are float32 and live in the buckets (gradient_as_bucket_view)",
+        "bucket sizes are in MiB of float32 gradients; "
+        "gradient_as_bucket_view=True keeps the gradients in the buckets",
     ]
     if not chosen:
-        lines.append("the default bucket size was kept: leave bucket_cap_mb unset")
+        lines.append("torch's default bucket size was kept: do not set bucket_cap_mb")
     if "bucket_cap_mb_list" in chosen:
         lines.append("bucket_cap_mb_list needs torch 2.13 or newer")
     notes = source.model_notes()
     if source.run.batch.accumulate > 1:
         notes.append(
-            f"{source.run.batch.accumulate} micro-batches a step: run all but the last under model.no_sync()"
+            f"a step has {source.run.batch.accumulate} micro-batches: "
+            "run all but the last under model.no_sync()"
         )
     arguments = "".join(f", {name}={json.dumps(value)}" for name, value in chosen.items())
     code = (

@@ -1,6 +1,7 @@
-"""DeepSpeed's JSON: bucket sizes are elements, not bytes, and only ZeRO stages 1 and 2 read them.
+"""DeepSpeed's JSON: bucket sizes are in elements, and only ZeRO stages 1 and 2 read them.
 
-Source: deepspeed/runtime/zero/config.py and engine.py of 0.19: stage 0 reduces in fixed pieces of 5e8 elements.
+Source: deepspeed/runtime/zero/config.py and engine.py of version 0.19. Stage 0 reduces in pieces of
+5e8 elements, whatever the config says.
 """
 
 import json
@@ -10,14 +11,14 @@ from mi300bench.export.source import Exported, ExportSource
 
 
 def document(source: ExportSource) -> dict[str, Any]:
-    """Return the configuration as DeepSpeed reads it."""
+    """Return the config that DeepSpeed reads."""
     return {
         "train_batch_size": source.run.batch.global_batch,
         "train_micro_batch_size_per_gpu": source.run.batch.micro_batch,
         "gradient_accumulation_steps": source.run.batch.accumulate,
         "gradient_clipping": source.run.optimizer.clip,
         "bf16": {"enabled": source.run.is_bf16},
-        # Buckets were measured with float32 gradients on the wire.
+        # The buckets were measured with float32 gradients.
         "communication_data_type": "fp32",
         "optimizer": {
             "type": "AdamW",
@@ -38,13 +39,16 @@ def document(source: ExportSource) -> dict[str, Any]:
 
 
 def export(source: ExportSource) -> Exported:
-    """Return ``ds_config.json``. JSON has no comments, so the notes are outside."""
+    """Return ``ds_config.json``. JSON has no comments, so the text has no notes."""
     notes = [
         *source.head(),
-        f"bucket sizes are elements: {source.bucket_mib:g} MiB of float32 are {source.bucket_elements:,}",
-        "ZeRO stage 1, because stage 0 ignores the bucket size; its step was not measured here, DistributedDataParallel's was",
-        f"train_batch_size holds for {source.ranks.ranks} rank(s)",
-        f"the warm-up of {source.run.optimizer.warmup_steps} steps and the cosine are not expressed: give a scheduler in code",
+        f"bucket sizes are in elements: {source.bucket_mib:g} MiB of float32 are "
+        f"{source.bucket_elements:,} elements",
+        "ZeRO stage 1 is set, because stage 0 ignores the bucket size; "
+        "the step was measured with DistributedDataParallel, not with ZeRO",
+        f"train_batch_size is for {source.ranks.ranks} rank(s)",
+        f"the warm-up of {source.run.optimizer.warmup_steps} steps and the cosine decay "
+        "are not expressed: set a scheduler in your script",
         *source.bucket_notes(),
         *source.model_notes(),
     ]

@@ -1,11 +1,11 @@
-"""Environment variables, as a shell reads them: what held while the curves and the fresh runs were measured, and what was tuned."""
+"""Environment variables for a shell: those that were set during measuring, and those tuned."""
 
 import shlex
 
 from mi300bench.export.source import Exported, ExportSource, comments
 from mi300bench.hw import xla_flags
 
-# Set by the launcher for its own process, or true only on the machine that measured.
+# Variables that a launcher sets for its processes, or that hold only on the measured machine.
 NOT_CARRIED = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC", "OMP_NUM_THREADS")
 JAX_DEFAULT_FRACTION = 0.75
 
@@ -21,7 +21,7 @@ def variables(source: ExportSource) -> dict[str, str]:
 
 
 def _jax_variables(source: ExportSource) -> dict[str, str]:
-    """Return what JAX reads before it starts; on a CPU as many virtual devices as the mesh has."""
+    """Return the variables that JAX reads at its start. On a CPU they make the virtual devices."""
     client, mesh = source.run.jax_client, source.run.mesh
     if client is None:
         return {}
@@ -39,15 +39,13 @@ def export(source: ExportSource) -> Exported:
     chosen, client = variables(source), source.run.jax_client
     notes = [
         "environment variables do not express batch, buckets, mesh or how a step is computed: "
-        "export to a framework for those"
+        "export those to a framework"
     ]
     if client is not None and not client.memory_fraction:
         notes.append(
-            f"the memory fraction stays JAX's own {JAX_DEFAULT_FRACTION} (XLA_CLIENT_MEM_FRACTION)"
+            f"XLA_CLIENT_MEM_FRACTION is not set: JAX's default of {JAX_DEFAULT_FRACTION} was kept"
         )
     if not chosen:
-        notes.append(
-            "nothing was set beyond the defaults while this was measured, so nothing needs to be"
-        )
+        notes.append("no variable was set during measuring, so you need to set none")
     lines = "".join(f"export {name}={shlex.quote(v)}\n" for name, v in chosen.items())
     return Exported(text=comments([*source.head(), *notes]) + lines, notes=tuple(notes))

@@ -1,6 +1,7 @@
-"""Lines that start the trainer with its tuned config: under torchrun, and as a Slurm batch file that calls it on each node.
+"""Scripts that start our trainer with its tuned config: with torchrun, and as a Slurm batch file.
 
-Ranks meet through torchrun's c10d rendezvous on the first node, as PyTorch's documentation has it for Slurm.
+Under Slurm the ranks find each other by torchrun's c10d rendezvous on the first node, as PyTorch's
+documentation describes.
 """
 
 from mi300bench.export.source import Exported, ExportSource, comments
@@ -17,7 +18,7 @@ def _threads(source: ExportSource) -> str:
 
 
 def torchrun(source: ExportSource) -> Exported:
-    """Return a shell script for one machine; its argument is the tuned config."""
+    """Return a shell script for one machine. Its argument is the path of the tuned config."""
     text = (
         "#!/bin/sh\n"
         + comments([*source.head(), "use: sh FILE tuned.toml"])
@@ -29,7 +30,7 @@ def torchrun(source: ExportSource) -> Exported:
 
 
 def sbatch(source: ExportSource) -> Exported:
-    """Return a batch file for ``sbatch FILE tuned.toml``: one task a node, which starts that node's ranks."""
+    """Return a file for ``sbatch FILE tuned.toml``: one task per node starts the node's ranks."""
     is_cpu = source.tuned.device_kind == "cpu"
     resources = (
         [f"--cpus-per-task={max(1, source.ranks.threads) * source.ranks.ranks}"]
@@ -44,8 +45,8 @@ def sbatch(source: ExportSource) -> Exported:
         "--output=%x-%j.out",
     ]
     notes = [
-        f"tuned for {source.ranks.ranks} rank(s) on one node; --nodes may be raised, and then the global batch of "
-        f"{source.run.batch.global_batch} sequences grows with it and the buckets are to be tuned anew"
+        f"tuned for {source.ranks.ranks} rank(s) on one node; if you raise --nodes, the global "
+        f"batch of {source.run.batch.global_batch} sequences grows: then tune the buckets for it"
     ]
     text = (
         "#!/bin/bash\n"
@@ -55,6 +56,7 @@ def sbatch(source: ExportSource) -> Exported:
         + _threads(source)
         + 'FIRST=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)\n'
         + f"srun torchrun --nnodes=$SLURM_JOB_NUM_NODES --nproc-per-node={source.ranks.ranks} "
-        + f'--rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d --rdzv-endpoint="$FIRST:{PORT}" \\\n  {_trainer(source)}\n'
+        + f'--rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d --rdzv-endpoint="$FIRST:{PORT}" \\\n'
+        + f"  {_trainer(source)}\n"
     )
     return Exported(text=text, notes=tuple(notes))

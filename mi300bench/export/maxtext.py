@@ -1,6 +1,7 @@
-"""MaxText's YAML config for its LoRA training: the mesh is its ici axes, the batch is per device and part.
+"""MaxText's YAML config for LoRA: its ici axes are the mesh, its batch is per device.
 
-Source: src/maxtext/configs/{base.yml,types.py,post_train/lora_module_path.yml} of MaxText, commit e591f30.
+Source: src/maxtext/configs/{base.yml,types.py,post_train/lora_module_path.yml} of MaxText, commit
+e591f30.
 """
 
 import json
@@ -11,7 +12,7 @@ from mi300bench.export.source import Exported, ExportSource, comments
 from mi300bench.schema.run_settings import Recompute
 
 MODELS = {"8b": "llama3.1-8b", "70b": "llama3.1-70b", "405b": "llama3.1-405b"}
-# PEFT's names of the linear layers as MaxText calls them.
+# MaxText's names of the linear layers, by PEFT's.
 MODULES = {
     "q_proj": "self_attention/query",
     "k_proj": "self_attention/key",
@@ -21,7 +22,7 @@ MODULES = {
     "up_proj": "mlp/wi_1",
     "down_proj": "mlp/wo",
 }
-# What is kept for the backward pass; MaxText always recomputes something.
+# MaxText's policies by what the backward pass recomputes; MaxText always recomputes something.
 REMATS = {
     Recompute.LAYERS: "full",
     Recompute.ALL_BUT_PRODUCTS: "minimal_with_context",
@@ -37,8 +38,9 @@ def values(source: ExportSource) -> dict[str, object]:
     adapted = [MODULES[name] for name in adapters.targets if name in MODULES]
     if not adapted:
         raise PlanError(
-            "MaxText has no place for adapters on the head alone",
-            hint="lora.targets of layers, or --to env",
+            f"MaxText cannot express these adapters: none of {', '.join(adapters.targets)} "
+            "is a layer that it adapts",
+            hint="add another layer to lora.targets, such as q_proj, or export --to env",
         )
     dtype = "bfloat16" if run.is_bf16 else "float32"
     named = {"model_name": MODELS[run.preset]} if run.preset in MODELS else {}
@@ -87,34 +89,37 @@ def _notes(source: ExportSource) -> list[str]:
     run, adapters, client = source.run, source.run.adapters, source.run.jax_client
     assert adapters is not None
     notes = [
-        "the data set is not expressed: set dataset_type and its keys, as post_train/sft.yml has them",
-        "mp is ici_tensor_parallelism, fsdp ici_fsdp_parallelism; on several nodes set the dcn axes too",
-        "per_device_batch_size counts all devices, those of a tensor-parallel group as well",
-        *(f"{each.key}={each.value} is not expressed: {each.why}" for each in run.model_settings),
+        "the data set is not expressed: set dataset_type and its keys, see post_train/sft.yml",
+        "mp is ici_tensor_parallelism, fsdp is ici_fsdp_parallelism; "
+        "on several nodes also set the dcn axes",
+        "per_device_batch_size is per device of the whole mesh, tensor-parallel devices included",
+        *source.model_setting_notes(),
     ]
     lost = [name for name in adapters.targets if name not in MODULES]
     further = {
-        f"{run.preset} is no model of MaxText: set model_name or its sizes": run.preset
-        not in MODELS,
-        "keeping everything is not expressed: minimal_with_context keeps the most that MaxText keeps": (
+        f"{run.preset} is not a model of MaxText: set model_name, or the sizes of the model": (
+            run.preset not in MODELS
+        ),
+        "keeping all activations is not expressed: "
+        "minimal_with_context keeps the most that MaxText can keep": (
             run.recompute is Recompute.NOTHING
         ),
-        f"rslora is not expressed: set lora_alpha to {adapters.alpha * adapters.rank**0.5:g} for the same scale": (
+        "rslora is not expressed: "
+        f"set lora_alpha to {adapters.alpha * adapters.rank**0.5:g} for the same scale": (
             adapters.is_rslora
         ),
         f"lora.dropout={adapters.dropout:g} is not expressed": bool(adapters.dropout),
         f"adapters on {', '.join(lost)} are not expressed by lora_module_path": bool(lost),
-        "weights and adapter to start from are not expressed: convert them and set load_parameters_path": (
-            bool(adapters.weights or adapters.adapter)
-        ),
-        "what JAX reads before it starts is in --to env": client is not None
+        "initial weights and adapter are not expressed: "
+        "convert them, and set load_parameters_path": bool(adapters.weights or adapters.adapter),
+        "the variables that JAX reads at its start are in --to env": client is not None
         and bool(client.memory_fraction or client.combine_bytes),
     }
     return [*notes, *(note for note, applies in further.items() if applies)]
 
 
 def _yaml(table: Mapping[str, object], indent: str = "") -> str:
-    """Return a table as YAML; JSON's values are YAML's."""
+    """Return a table as YAML. Its values are written as JSON, which YAML includes."""
     lines = []
     for key, value in table.items():
         if isinstance(value, Mapping):

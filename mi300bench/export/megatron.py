@@ -1,6 +1,8 @@
-"""Megatron-LM's arguments, one a line: ``--ddp-bucket-size`` is in parameters, and void without ``--overlap-grad-reduce``.
+"""Megatron-LM's arguments, one on each line.
 
-Source: megatron/core/distributed/distributed_data_parallel.py and megatron/training/arguments.py of 0.16.
+``--ddp-bucket-size`` is in parameters, and has no effect without ``--overlap-grad-reduce``.
+Source: megatron/core/distributed/distributed_data_parallel.py and megatron/training/arguments.py of
+version 0.16.
 """
 
 from mi300bench.export.source import Exported, ExportSource, comments
@@ -8,7 +10,7 @@ from mi300bench.schema.run_settings import Recompute
 
 
 def arguments(source: ExportSource) -> dict[str, str]:
-    """Return the options with their values; an empty value is a switch."""
+    """Return the options with their values; a switch has an empty value."""
     options = {
         "--micro-batch-size": str(source.run.batch.micro_batch),
         "--global-batch-size": str(source.run.batch.global_batch),
@@ -42,20 +44,21 @@ def arguments(source: ExportSource) -> dict[str, str]:
 def export(source: ExportSource) -> Exported:
     """Return an arguments file for ``pretrain_gpt.py``."""
     notes = [
-        f"--ddp-bucket-size is in parameters: {source.bucket_mib:g} MiB of float32 gradients are {source.bucket_elements:,}",
-        "--overlap-grad-reduce must stay: without it Megatron ignores the bucket size and reduces everything at once",
-        f"--global-batch-size holds for {source.ranks.ranks} data-parallel rank(s), without tensor or pipeline parallelism",
+        f"--ddp-bucket-size is in parameters: {source.bucket_mib:g} MiB of float32 gradients are "
+        f"{source.bucket_elements:,} parameters",
+        "keep --overlap-grad-reduce: without it Megatron ignores the bucket size "
+        "and reduces all gradients at once",
+        f"--global-batch-size is for {source.ranks.ranks} data-parallel rank(s), "
+        "without tensor or pipeline parallelism",
         *source.bucket_notes(),
         *source.model_notes(expresses_recompute=True),
     ]
-    lines = "".join(
-        f"{name} {value}".rstrip() + "\n" for name, value in arguments(source).items()
-    )
+    lines = "".join(f"{name} {value}".rstrip() + "\n" for name, value in arguments(source).items())
     text = (
         comments(
             [
                 *source.head(),
-                "use: pretrain_gpt.py $(grep -v '^#' FILE) and the model's own arguments",
+                "use: pretrain_gpt.py $(grep -v '^#' FILE), and the arguments of your model",
                 *notes,
             ]
         )

@@ -1,7 +1,7 @@
-"""What exporters share: the tuned config with its settings in typed groups, and the text with its notes.
+"""What exporters share: the tuned config with its typed settings, and the exported text with notes.
 
-Nothing is dropped in silence: what a target cannot express is a note, which stands in the text where its format has
-comments, and goes to the person in any case.
+Every setting that a target cannot express becomes a note. The user sees all notes; the text has
+them too, if its format has comments.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.run_settings import Buckets, Ranks, Recompute, RunSettings
 from mi300bench.units import MIB
 
-# torch's default of DistributedDataParallel's bucket_cap_mb, in MiB, and what a float32 gradient takes.
+# The default bucket_cap_mb of DistributedDataParallel, in MiB, and the bytes of a float32 gradient.
 TORCH_DEFAULT_CAP_MIB, GRADIENT_BYTES = 25.0, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A target's text, and what a person must know about it."""
+    """The text for a target, and notes on what the user must know about it."""
 
     text: str
     notes: tuple[str, ...] = ()
@@ -25,9 +25,10 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportSource:
-    """A tuned config with its settings. Buckets are MiB of float32 gradients; no caps is torch's own default.
+    """A tuned config with its settings.
 
-    A target names the groups of `run` that it needs (`mi300bench.export.targets`), so those are there.
+    Buckets are in MiB of float32 gradients; without caps, torch's default holds. The groups of
+    `run` that a target needs (see `mi300bench.export.targets`) are never None here.
     """
 
     tuned: TunedConfig
@@ -47,7 +48,7 @@ class ExportSource:
 
     @property
     def bucket_mib(self) -> float:
-        """Return the one bucket size for targets that have no list: the cap of all buckets but the first."""
+        """Return the bucket size for targets that take only one: the last cap of the list."""
         caps = self.buckets.caps_mib
         return caps[-1] if caps else TORCH_DEFAULT_CAP_MIB
 
@@ -57,11 +58,11 @@ class ExportSource:
         return int(self.bucket_mib * MIB / GRADIENT_BYTES)
 
     def head(self) -> list[str]:
-        """Return lines for the top of a text: where the values come from and how sure they are."""
+        """Return the first lines of a text: the origin of the values, and if they are confirmed."""
         tuned = self.tuned
         first = f"mi300bench: {tuned.trainer} on {tuned.node} ({tuned.device}), {tuned.origin} data"
         if tuned.confirmed is None:
-            return [first, "not confirmed by fresh runs: mi300bench autotune does that"]
+            return [first, "not confirmed by fresh runs; to confirm it: mi300bench autotune"]
         confirmed = tuned.confirmed
         ratio = confirmed.ratio
         return [
@@ -72,31 +73,39 @@ class ExportSource:
         ]
 
     def bucket_notes(self) -> list[str]:
-        """Return what a target with one bucket size loses or must know."""
+        """Return the notes of a target that takes only one bucket size."""
         caps = self.buckets.caps_mib
         if not caps:
             return [
-                f"torch's default buckets ({TORCH_DEFAULT_CAP_MIB:g} MiB) were kept by measurement; "
-                "this target's own default differs, so the size is written out"
+                f"torch's default bucket size ({TORCH_DEFAULT_CAP_MIB:g} MiB) was kept; "
+                "it is written out, because this target has another default"
             ]
         if len(caps) > 1:
             return [
-                f"the caps {list(caps)} MiB become one, {self.bucket_mib:g} MiB: "
-                "this target has no list of caps"
+                f"the caps {list(caps)} MiB become one of {self.bucket_mib:g} MiB, "
+                "because this target takes only one size"
             ]
         return []
 
     def model_notes(self, *, expresses_recompute: bool = False) -> list[str]:
-        """Return the choices about how a step is computed that a target does not express."""
+        """Return notes on the settings of the model that a target does not express."""
         notes = [
-            f"the model itself is not exported: {self.tuned.trainer} is this project's trainer",
-            *(f"{each.key}={each.value} is not expressed: {each.why}" for each in self.run.model_settings),
+            f"the model is not exported: {self.tuned.trainer} is a trainer of mi300bench",
+            *self.model_setting_notes(),
         ]
         if self.run.recompute is not Recompute.NOTHING and not expresses_recompute:
             notes.append(
-                f"recomputing {self.run.recompute} is not expressed: checkpoint them in code"
+                f"recomputation ({self.run.recompute}) is not expressed: "
+                "set activation checkpointing in your script"
             )
         return notes
+
+    def model_setting_notes(self) -> list[str]:
+        """Return a note for each setting of the trainer that no other framework has."""
+        return [
+            f"{each.key}={each.value} is not expressed: {each.why}"
+            for each in self.run.model_settings
+        ]
 
 
 def comments(lines: Sequence[str], mark: str = "#") -> str:

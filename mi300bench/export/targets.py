@@ -1,6 +1,7 @@
-"""The table of export targets: what writes each, and which groups of settings it needs.
+"""The table of export targets: the function that writes each, and the settings that it needs.
 
-A new target is a module here and a line in the table. A trainer has a target if its settings have the groups.
+To add a target, add a module to this package and a line to the table. A trainer can be exported to
+a target if its settings have all groups that the target needs.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ __all__ = ["TARGETS", "ExportSource", "Exported", "export_to"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportTarget:
-    """What writes a target's text, and the groups of `RunSettings` without which it has nothing to write."""
+    """The function that writes a target's text, and the groups of `RunSettings` it needs."""
 
     write: Callable[[ExportSource], Exported]
     needs: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ TARGETS: Mapping[str, ExportTarget] = {
 
 
 def targets_of(run: RunSettings) -> tuple[str, ...]:
-    """Return the targets for which a run has settings."""
+    """Return the targets that a run can be exported to."""
     return tuple(
         name
         for name, target in TARGETS.items()
@@ -56,10 +57,11 @@ def targets_of(run: RunSettings) -> tuple[str, ...]:
 
 
 def export_to(target: str, tuned: TunedConfig, run: RunSettings) -> Exported:
-    """Return `tuned` for `target`; an unknown target, or one that its trainer has nothing for, lists the known."""
+    """Return `tuned` for `target`; raise `PlanError` if the trainer cannot be exported to it."""
     known = targets_of(run)
     if target not in known:
         raise PlanError(
-            f"{tuned.trainer} cannot be exported to {target!r}", hint=f"one of {', '.join(known)}"
+            f"{tuned.trainer} cannot be exported to {target!r}",
+            hint=f"choose one of {', '.join(known)}",
         )
     return TARGETS[target].write(ExportSource(tuned=tuned, run=run))

@@ -1,6 +1,7 @@
-"""torchtitan's TOML job config (0.2; later versions configure in Python): it has no bucket size at all.
+"""torchtitan's TOML job config (0.2; later versions use Python configs). It has no bucket size.
 
-Its data parallelism is FSDP2, where the wrapped modules decide what is gathered, or replication with fixed buckets.
+Its data parallelism is FSDP2, which communicates per wrapped module, or replication with buckets of
+a fixed size.
 Source: torchtitan/config/job_config.py of 0.2.2.
 """
 
@@ -27,7 +28,9 @@ def export(source: ExportSource) -> Exported:
             "data_parallel_replicate_degree": source.ranks.ranks,
             "data_parallel_shard_degree": 1,
         },
-        "activation_checkpoint": {"mode": "full" if source.run.recompute is Recompute.LAYERS else "none"},
+        "activation_checkpoint": {
+            "mode": "full" if source.run.recompute is Recompute.LAYERS else "none"
+        },
         "optimizer": {
             "name": "AdamW",
             "lr": source.run.optimizer.lr,
@@ -42,9 +45,11 @@ def export(source: ExportSource) -> Exported:
         },
     }
     notes = [
-        "the bucket size is not expressed: torchtitan has none (FSDP2 reduces what each wrapped module holds; its replication "
-        f"has a fixed one); measured here: {source.bucket_mib:g} MiB",
-        "this is the TOML form of torchtitan 0.2; later versions are configured in Python",
+        f"the bucket size of {source.bucket_mib:g} MiB is not expressed: torchtitan has no such "
+        "setting (FSDP2 reduces per wrapped module, replication has a fixed bucket size)",
+        "this is the TOML config of torchtitan 0.2; later versions use Python configs",
         *source.model_notes(expresses_recompute=True),
     ]
-    return Exported(text=comments([*source.head(), *notes]) + tomli_w.dumps(tables), notes=tuple(notes))
+    return Exported(
+        text=comments([*source.head(), *notes]) + tomli_w.dumps(tables), notes=tuple(notes)
+    )
