@@ -4,11 +4,11 @@ from pathlib import Path
 
 from mi300bench.errors import CheckError, RecordError
 from mi300bench.lint import files
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.lint.judge import judge
 from mi300bench.lint.sources import claims_of, judge_config
 from mi300bench.measurement.settings import Say, silent
 from mi300bench.schema import config as tuned_config
-from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.store.reader import read_records, read_run
 
 SEEDS = "seeds"

@@ -9,8 +9,8 @@ import click
 from mi300bench.api.linting import SEEDS, lint, require_sound
 from mi300bench.cli import show
 from mi300bench.cli.options import json_option, say
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.lint.judge import worst
-from mi300bench.schema.finding import Finding, LintVerdict
 
 
 @click.command("lint")

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable
 
-from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, LintVerdict
+from mi300bench.lint.claim import Claim
+from mi300bench.lint.finding import Finding, LintVerdict
 
 # Two figures agree within this, which allows for rounding.
 TOLERANCE = 0.05

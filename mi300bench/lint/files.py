@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mi300bench.errors import PlanError, RecordError
-from mi300bench.schema.claim import Claim, Figure
+from mi300bench.lint.claim import Claim, Figure
 
 SHIPPED = ("lora405b", "zaya1", "agoq")
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from mi300bench.errors import RecordError
 from mi300bench.lint import peaks, ratios, training, transfer
 from mi300bench.lint.check import finding_on
-from mi300bench.schema.claim import Claim, Figure
-from mi300bench.schema.finding import Finding, LintVerdict
+from mi300bench.lint.claim import Claim, Figure
+from mi300bench.lint.finding import Finding, LintVerdict
 
 
 def statement(claim: Claim) -> Iterator[Finding]:

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from mi300bench.hw.facts import DeviceFacts, device_table
 from mi300bench.hw.reference import normal
 from mi300bench.lint.check import agree, cause_of, compared, finding_on
+from mi300bench.lint.claim import Claim
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.physics import gemm_flop
-from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.units import Unit, format_bytes, format_quantity
 
 UNDER_PEAK, SHARE, NORMAL, EFFICIENCY = (

@@ -16,8 +16,8 @@ full_mesh      ranks (a list), of, stated (the loss)
 from collections.abc import Iterator
 
 from mi300bench.lint.check import TOLERANCE, agree, compared, finding_on
-from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, LintVerdict
+from mi300bench.lint.claim import Claim
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.units import format_bytes
 
 # A percentage that is rounded to a whole number is off by at most this.

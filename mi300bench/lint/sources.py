@@ -7,10 +7,10 @@ from dataclasses import replace
 from mi300bench import stats
 from mi300bench.hw.facts import DeviceFacts, find_device
 from mi300bench.lint.check import compared, finding_on
+from mi300bench.lint.claim import Claim, Figure
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.physics import COLLECTIVES
-from mi300bench.schema.claim import Claim, Figure
 from mi300bench.schema.config import TunedConfig
-from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.schema.probe import operation_of
 from mi300bench.schema.record import Measurement, Outcome, Series
 

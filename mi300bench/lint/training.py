@@ -14,9 +14,9 @@ import math
 from collections.abc import Iterator
 
 from mi300bench.lint.check import agree, cause_of, compared, finding_on
+from mi300bench.lint.claim import Claim
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.lint.peaks import device_of
-from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.units import format_bytes
 
 TOKENS = "tokens a second are tokens of a step over its seconds"

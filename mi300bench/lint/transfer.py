@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from mi300bench.errors import RecordError
 from mi300bench.lint.check import TOLERANCE, agree, cause_of, finding_on
+from mi300bench.lint.claim import Claim
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.lint.peaks import against_published, device_of
 from mi300bench.physics import COLLECTIVES, busbw_factor
-from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.units import Unit, format_quantity
 
 SIZE_OVER_TIME, LINE_RATE = "size over time is bandwidth", "bus bandwidth stays under the line rate"

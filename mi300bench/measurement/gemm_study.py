@@ -27,7 +27,7 @@ from mi300bench.fit.gemm import (
 from mi300bench.measurement import plans
 from mi300bench.measurement.measure import Measured, adaptive_run
 from mi300bench.measurement.settings import Settings
-from mi300bench.measurement.shape_search import SearchResult, search_shapes
+from mi300bench.measurement.shape_search import BestShape, search_shapes
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import Measurement, Outcome, World
@@ -56,7 +56,7 @@ class GemmStudy:
     """
 
     dtype: str
-    search: SearchResult
+    search: BestShape
     rules: tuple[gemm_rules.Rule, ...]
     model: GemmModel | None
     measured: Measured

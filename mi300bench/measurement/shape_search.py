@@ -39,7 +39,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult:
+class BestShape:
     """The best shape with its rate in the final rounds, its ties, and all measurements in order."""
 
     best: Product
@@ -156,7 +156,7 @@ def search_shapes(
     seconds: float,
     now: Callable[[], float],
     seed: int = 0,
-) -> SearchResult:
+) -> BestShape:
     """Return the fastest shape of `grid` in FLOP per second, found within `seconds`.
 
     Raises `ValueError` where no shape could be measured.
@@ -181,7 +181,7 @@ def search_shapes(
         for product, seen in rates.items()
     }
     best = max(final, key=lambda product: final[product])
-    return SearchResult(
+    return BestShape(
         best=best,
         rate=final[best],
         ties=tuple(p for p, rate in final.items() if p != best and rate > (1 - TIE) * final[best]),

@@ -13,6 +13,4 @@ candidate.py     a candidate of the tuner
 config.py        the tuned config
 config_tree.py   the config of a trainer as a tree of dataclasses
 run_settings.py  the settings of a training run
-claim.py         a claim for the linter
-finding.py       the linter's result for a claim
 """

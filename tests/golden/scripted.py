@@ -111,8 +111,12 @@ def lines() -> Iterator[str]:
         for name, params, script, stop in CASES:
             device = ReplayDevice(*script)
             point = Point(
-                probe="fake.copy", method=3, target=f"tests.golden.scripted:{name}",
-                params=params, stop=stop, environment={"NCCL_ALGO": "Ring"},
-            )  # fmt: skip
+                probe="fake.copy",
+                method=3,
+                target=f"tests.golden.scripted:{name}",
+                params=params,
+                stop=stop,
+                environment={"NCCL_ALGO": "Ring"},
+            )
             record = Rank(device, Solo(), launcher="none").measure(point)
             yield json.dumps(encode(record))

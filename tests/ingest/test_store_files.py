@@ -9,10 +9,10 @@ from mi300bench.errors import PlanError, RecordError
 from mi300bench.fit.link import fit_link
 from mi300bench.ingest.reading import date_of
 from mi300bench.ingest.store_files import Imported, import_files, kind_of, read_file, record_of
+from mi300bench.lint.finding import LintVerdict
 from mi300bench.lint.judge import judge, worst
 from mi300bench.lint.sources import claims_of
 from mi300bench.measurement.settings import Settings
-from mi300bench.schema.finding import LintVerdict
 from mi300bench.schema.record import Origin, Outcome
 from mi300bench.store.reader import read_records
 from mi300bench.store.select import by_point

@@ -1,8 +1,8 @@
 """One claim and what the linter finds."""
 
+from mi300bench.lint.claim import Claim, Figure
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.lint.judge import judge, worst
-from mi300bench.schema.claim import Claim, Figure
-from mi300bench.schema.finding import Finding, LintVerdict
 
 
 def findings_on(kind: str, **figures: Figure) -> tuple[Finding, ...]:

@@ -2,9 +2,9 @@
 
 import pytest
 from mi300bench.errors import RecordError
+from mi300bench.lint.claim import Claim
+from mi300bench.lint.finding import LintVerdict
 from mi300bench.lint.judge import KINDS, judge
-from mi300bench.schema.claim import Claim
-from mi300bench.schema.finding import LintVerdict
 
 from tests.lint.judged import findings_on
 

@@ -1,7 +1,7 @@
 """Bandwidth, rates and utilisation against the peaks of devices."""
 
 import pytest
-from mi300bench.schema.finding import LintVerdict
+from mi300bench.lint.finding import LintVerdict
 
 from tests.lint.judged import findings_on, verdict_on
 

@@ -4,10 +4,10 @@ import random
 from collections import Counter
 
 from mi300bench.lint.check import CAUSES
+from mi300bench.lint.claim import Claim, Figure
+from mi300bench.lint.finding import LintVerdict
 from mi300bench.lint.judge import judge, worst
 from mi300bench.physics import busbw_factor, gemm_flop
-from mi300bench.schema.claim import Claim, Figure
-from mi300bench.schema.finding import LintVerdict
 
 ROWS = 60
 

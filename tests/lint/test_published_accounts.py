@@ -2,9 +2,9 @@
 
 import pytest
 from mi300bench.lint import files
+from mi300bench.lint.finding import LintVerdict
 from mi300bench.lint.judge import judge, worst
 from mi300bench.lint.peaks import SHARE
-from mi300bench.schema.finding import LintVerdict
 
 # Each row of the three verdict tables, with its verdict.
 EXPECTED = {

@@ -1,7 +1,7 @@
 """Ratios and savings against the figures that they come from."""
 
 import pytest
-from mi300bench.schema.finding import LintVerdict
+from mi300bench.lint.finding import LintVerdict
 
 from tests.lint.judged import verdict_on
 

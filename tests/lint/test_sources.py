@@ -1,10 +1,10 @@
 """Records and tuned configs as claims."""
 
 import pytest
+from mi300bench.lint.finding import LintVerdict
 from mi300bench.lint.judge import judge, worst
 from mi300bench.lint.sources import claims_of, judge_config
 from mi300bench.schema.config import Confirmation, Confirmed, ConfirmedArm, TunedConfig
-from mi300bench.schema.finding import LintVerdict
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Work
 

@@ -1,8 +1,8 @@
 """Tokens, memory, state and scaling of training."""
 
 import pytest
+from mi300bench.lint.finding import LintVerdict
 from mi300bench.lint.training import JAX_POOL
-from mi300bench.schema.finding import LintVerdict
 
 from tests.lint.judged import findings_on, verdict_on
 

@@ -1,8 +1,8 @@
 """Sizes, times, algbw, busbw and line rates of transfers."""
 
 import pytest
+from mi300bench.lint.finding import LintVerdict
 from mi300bench.lint.peaks import NORMAL
-from mi300bench.schema.finding import LintVerdict
 
 from tests.lint.judged import findings_on, verdict_on
 

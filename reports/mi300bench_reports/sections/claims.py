@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from mi300bench.lint import files
+from mi300bench.lint.finding import Finding, LintVerdict
 from mi300bench.lint.judge import judge
 from mi300bench.lint.sources import claims_of
-from mi300bench.schema.finding import Finding, LintVerdict
 from mi300bench.schema.record import Measurement
 
 from mi300bench_reports.elements import Section, Table
