@@ -1,5 +1,7 @@
 """Check stated figures against physics, published peaks and their own arithmetic.
 
+claim.py     a claim: figures that somebody states
+finding.py   what a rule says of a claim
 judge.py     which rules read which kind of claim
 check.py     whether two figures agree, the likely cause if not, and the finding
 transfer.py  size over time against bandwidth; bus bandwidth against the line rate
