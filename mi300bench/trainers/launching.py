@@ -1,6 +1,7 @@
-"""How a trainer's processes start: a process a rank under torch's launcher, or one process for all devices under JAX.
+"""How the processes of a trainer start. Its spec declares which way.
 
-A trainer declares which; nothing else in the library asks.
+ProcessPerRank  torch: one process for each rank, started by torchrun or another launcher
+OneProcess      JAX: one process for all devices of the machine
 """
 
 import abc
@@ -21,67 +22,71 @@ from mi300bench.schema.trainer import Launch, TrainerSpec
 
 
 class Launcher(abc.ABC):
-    """A way to start the processes of a run."""
+    """A way to start the processes of a training run."""
 
     @abc.abstractmethod
     def world(self, kind: str, ranks: int | None, run: RunSettings) -> World:
-        """Return the world to train in; `ranks` as asked for, None where it is left open."""
+        """Return the world to train in. `ranks` is the number that the user gave, or None."""
 
     @abc.abstractmethod
     def needs_ranks(self, world: World) -> bool:
-        """Return whether ranks have to be started first."""
+        """Return whether the ranks of `world` must be started first."""
 
     def require(self, world: World) -> None:
-        """Raise where an outside launcher made another world than was asked for."""
+        """Raise `PlanError` if an external launcher started other ranks than those of `world`."""
+        del world  # by default any world is accepted
 
     def prepare(self, run: RunSettings, kind: str, settings: Settings) -> Settings:
-        """Set what the framework reads before it starts; return the settings with the origin of the run's record."""
+        """Set the variables that the framework reads at its start; return the updated settings."""
         return settings
 
 
 @final
 class ProcessPerRank(Launcher):
-    """torch's elastic launcher, ours for one machine or an outside one."""
+    """One process for each rank: we start them on one machine, an external launcher on several."""
 
     def world(self, kind: str, ranks: int | None, run: RunSettings) -> World:
-        """Return as many ranks as asked for, else as a launcher made, else as the config says, else one a device."""
-        own = run.ranks
-        if ranks is None and not is_joined() and own is not None and own.ranks:
-            return local_topology(kind, own.ranks, threads=own.threads)
+        """Return the world with `ranks`, or else with the ranks of the launcher or the config.
+
+        Without any of these there is one rank for each device.
+        """
+        configured = run.ranks
+        if ranks is None and not is_joined() and configured is not None and configured.ranks:
+            return local_topology(kind, configured.ranks, threads=configured.threads)
         return local_topology(kind, ranks if ranks is not None else default_ranks(kind))
 
     def needs_ranks(self, world: World) -> bool:
-        """Return whether several ranks are wanted and no launcher has made them."""
+        """Return whether the world has several ranks and no launcher has started them."""
         return world.ranks > 1 and not is_joined()
 
     def require(self, world: World) -> None:
-        """Raise where the launcher's ranks are not those asked for."""
+        """Raise `PlanError` if the launcher started another number of ranks."""
         if is_joined() and launched_ranks() != world.ranks:
             raise PlanError(
-                f"--ranks {world.ranks} was asked for, the launcher made {launched_ranks()} ranks",
-                hint="leave --ranks out",
+                f"--ranks {world.ranks} differs from the {launched_ranks()} ranks of the launcher",
+                hint="omit --ranks, or start the launcher with as many ranks",
             )
 
 
 @final
 class OneProcess(Launcher):
-    """One process for all devices of a machine; on a CPU they are virtual."""
+    """One process for all devices of a machine. On a CPU the devices are virtual."""
 
     def world(self, kind: str, ranks: int | None, run: RunSettings) -> World:
-        """Return one process; `ranks` is refused, because the mesh says how many devices there are."""
+        """Return a world of one process. The mesh sets the devices, so `ranks` must be None."""
         if ranks is not None:
             raise PlanError(
-                f"--ranks {ranks}: one process trains on all devices of a mesh",
-                hint="--set mesh.fsdp=8",
+                f"--ranks {ranks} does not apply: one process trains on all devices of the mesh",
+                hint=f"omit --ranks and set the mesh, such as --set mesh.fsdp={ranks}",
             )
         return local_topology(kind, 1)
 
     def needs_ranks(self, world: World) -> bool:
-        """Return that none has to be started."""
+        """Return False: there is only this process."""
         return False
 
     def prepare(self, run: RunSettings, kind: str, settings: Settings) -> Settings:
-        """Tell JAX what the config says; what the environment sets already stays."""
+        """Set the variables of JAX that the config implies; keep those that are set already."""
         if kind != "cpu":
             _prepare_gpu(run)
             return settings
@@ -105,10 +110,10 @@ def _prepare_gpu(run: RunSettings) -> None:
 
 
 def _virtual_devices(wanted: int) -> int:
-    """Return the virtual devices of this process: those the environment sets, else `wanted`, which are set."""
+    """Return the number of virtual devices that the environment sets; if none, set `wanted`."""
     flag = "xla_force_host_platform_device_count"
     given = re.search(rf"{flag}=(\d+)", os.environ.get("XLA_FLAGS", ""))
-    if given is not None:  # of each process, where a launcher started several
+    if given is not None:  # for each process, if a launcher started several
         return int(given.group(1))
     if wanted > 1:
         _add_xla_flags(f"--{flag}={wanted}")
@@ -126,10 +131,10 @@ LAUNCHERS: Mapping[Launch, Launcher] = {
 
 
 def launcher_of(spec: TrainerSpec) -> Launcher:
-    """Return how a trainer's processes start."""
+    """Return the launcher of a trainer."""
     return LAUNCHERS[spec.launch]
 
 
 def run_settings(spec: TrainerSpec, config: Any) -> RunSettings:
-    """Return a config in typed groups, its ranks left open where the config leaves them open."""
+    """Return the typed settings of a config; its ranks are 0 if the config does not set them."""
     return spec.settings(config, 0)

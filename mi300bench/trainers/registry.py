@@ -1,4 +1,4 @@
-"""The trainers by name. A trainer is imported when one is asked for; its spec needs no framework."""
+"""The trainers by name. A trainer is imported when it is used; its spec needs no framework."""
 
 import importlib
 from collections.abc import Callable
@@ -16,15 +16,17 @@ def names() -> tuple[str, ...]:
 
 
 def spec_of(trainer: str) -> TrainerSpec:
-    """Return what a trainer declares; an unknown name lists the known."""
+    """Return what a trainer declares; raise `PlanError` if there is no such trainer."""
     if trainer not in TRAINERS:
-        raise PlanError(f"there is no trainer {trainer!r}", hint=f"one of {', '.join(TRAINERS)}")
+        raise PlanError(
+            f"there is no trainer {trainer!r}", hint=f"choose one of {', '.join(TRAINERS)}"
+        )
     spec: TrainerSpec = importlib.import_module(f"{TRAINERS[trainer]}.spec").TRAINER
     return spec
 
 
 def function_of(spec: TrainerSpec, module: str, name: str) -> Callable[..., Any]:
-    """Return a function of a trainer's code; `NodeError` names the package that it needs and that is missing."""
+    """Return a function of a trainer's code; raise `NodeError` if a package is missing."""
     function: Callable[..., Any] = getattr(_module(spec, module), name)
     return function
 
@@ -37,5 +39,5 @@ def _module(spec: TrainerSpec, name: str) -> ModuleType:
             raise
         raise NodeError(
             f"the trainer {spec.name} needs the package {cause.name}, which is not installed",
-            hint=f"pip install 'mi300bench[{spec.framework}]', or use an image that has it",
+            hint=f"pip install 'mi300bench[{spec.framework}]', or use a container that has it",
         ) from cause

@@ -1,4 +1,4 @@
-"""A run of a trainer: config in, record into the store. Several ranks on one machine start under torch's launcher."""
+"""A training run: config in, record in the store. Several ranks are started with torchrun."""
 
 import os
 import subprocess
@@ -19,13 +19,18 @@ from mi300bench.store.writer import RunWriter
 from mi300bench.trainers.launching import launcher_of
 from mi300bench.trainers.registry import function_of
 
-# Where launchers tell a process which one it is: torchrun, jax.distributed by hand, Slurm, Open MPI.
+# The variable with the number of a process, as set by torchrun, by hand for JAX, by Slurm and by
+# Open MPI.
 PROCESS_NUMBERS = ("RANK", "JAX_PROCESS_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainRequest:
-    """What to train: a resolved trainer config, whether it was tuned, and where checkpoints go."""
+    """A resolved config to train with.
+
+    `folder` is that of the checkpoints, which are written `every` so many steps; `resume` continues
+    from the newest one there.
+    """
 
     spec: TrainerSpec
     config: Any
@@ -45,7 +50,7 @@ def resolve(
     seed: int | None,
     keys: Mapping[str, Any],
 ) -> tuple[Any, bool]:
-    """Return the trainer's config, and whether it was tuned: a tuned file is the whole config, a preset the start of one.
+    """Return the config of a preset or of a `tuned` file, and whether it was tuned.
 
     `keys` are further dotted keys to set.
     """
@@ -60,13 +65,13 @@ def resolve(
 
 
 def parse_keys(assignments: Sequence[str]) -> dict[str, Any]:
-    """Return dotted keys and values of ``key=value`` texts; values as TOML writes them, bare words as text."""
+    """Return the dotted keys of ``key=value`` texts. A value is TOML, or else plain text."""
     keys: dict[str, Any] = {}
     for text in assignments:
         key, sign, value = text.partition("=")
         if not sign or not key:
             raise PlanError(
-                f"--set needs KEY=VALUE (got {text!r})", hint="such as --set data.batch=8"
+                f"--set needs KEY=VALUE (got {text!r})", hint="for example --set data.batch=8"
             )
         try:
             keys[key] = tomllib.loads(f"value = {value}")["value"]
@@ -78,10 +83,10 @@ def parse_keys(assignments: Sequence[str]) -> dict[str, Any]:
 
 
 def relaunch(request: TrainRequest, arguments: Sequence[str], world: World, *, node: str) -> int:
-    """Run the same command once a rank under torch's elastic launcher; return its exit status.
+    """Start torchrun with these `arguments` of mi300bench on each rank; return its exit status.
 
-    Text and checkpoint are looked at here first, where a mistake is one message and not one a rank. Ctrl-C reaches the
-    launcher too, which lets the ranks finish their step and save; it is waited for.
+    Text and checkpoint are checked first, so that an error is one message and not one per rank.
+    Ctrl-C reaches torchrun too: we wait until the ranks have finished their step and saved.
     """
     preflight = function_of(request.spec, "train", "preflight")
     preflight(request.config, folder=request.folder if request.resume else None)
@@ -105,7 +110,7 @@ def relaunch(request: TrainRequest, arguments: Sequence[str], world: World, *, n
 
 
 def without_node(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without ``--node NAME``, which torchrun's parser would take for its own --node-rank."""
+    """Return the arguments without ``--node NAME``, which torchrun reads as --node-rank."""
     kept: list[str] = []
     is_name = False
     for argument in arguments:
@@ -116,13 +121,13 @@ def without_node(arguments: Sequence[str]) -> list[str]:
 
 
 def is_first_process() -> bool:
-    """Return whether this process is the one that writes: the first of a launcher's, or the only one."""
+    """Return whether this process writes the record: it is the first, or the only one."""
     numbers = (os.environ[name] for name in PROCESS_NUMBERS if name in os.environ)
     return next(numbers, "0") == "0"
 
 
 def train(request: TrainRequest, settings: Settings, world: World) -> Measurement:
-    """Train in this process (one rank of a group, or alone) and store the record; rank 0 writes it."""
+    """Train in this process, alone or as one rank. The first process stores the record."""
     spec = request.spec
     launcher_of(spec).require(world)
     main = function_of(spec, "train", "main")
@@ -139,9 +144,10 @@ def train(request: TrainRequest, settings: Settings, world: World) -> Measuremen
         record: Measurement = main(request.config, sink=lambda _: None, **parts)
         return record
     node = take_inventory(node=settings.node)
-    header = {"question": f"a run of {spec.name}", "plan": "", "passes": 1, "points": 1}
+    question = f"How does {spec.name} train?"
+    header = {"question": question, "plan": "", "passes": 1, "points": 1}
     kept: list[Measurement] = []
-    # Opened before the first step: a store that cannot be written is not found out after hours of training.
+    # Opened before the first step: an error of the store must not come after hours of training.
     with RunWriter(settings.store, node=settings.node, header=header) as writer:
 
         def keep(record: Measurement) -> None:

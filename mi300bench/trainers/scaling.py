@@ -1,4 +1,4 @@
-"""How a trainer's step scales with devices: the same work for each (weak), or the same work for all (strong)."""
+"""How a step scales with devices: weak (same work per device) or strong (same work in all)."""
 
 from collections.abc import Sequence
 
@@ -24,24 +24,26 @@ def scaling_plan(
     is_strong: bool,
     passes: int,
 ) -> Plan:
-    """Return the plan of a trainer's steps in each world, weights sharded over all devices (fsdp).
+    """Return the plan of a step in each world, with the weights sharded over all devices (fsdp).
 
-    `batch` is sequences a device, or of all devices where scaling is strong; default the preset's.
+    `batch` is in sequences per device, or in all if the scaling is strong; None is the preset's.
     """
     if spec.mesh_model is None:
         raise PlanError(
-            f"the scaling of {spec.name} cannot be measured: its devices are no mesh",
-            hint="a trainer on a mesh: mi300bench scaling lora405b",
+            f"the scaling of {spec.name} cannot be measured: it does not train on a mesh",
+            hint="use a trainer on a mesh: mi300bench scaling lora405b",
         )
     config = spec.preset(preset)
-    usual = spec.settings(config, 1).batch.global_batch
+    preset_batch = spec.settings(config, 1).batch.global_batch
     most = max(world.ranks for world in worlds)
     points: list[Point] = []
     for world in worlds:
-        whole = (batch if batch is not None else usual) * (1 if is_strong else world.ranks)
+        sequences = batch if batch is not None else preset_batch
+        whole = sequences * (1 if is_strong else world.ranks)
         if is_strong and whole % most:
             raise PlanError(
-                f"{whole} sequences do not divide among {most} devices", hint=f"--batch {most}"
+                f"a batch of {whole} sequences cannot be divided among {most} devices",
+                hint=f"choose a multiple of {most}, such as --batch {most}",
             )
         mesh = {"mesh.dp": 1, "mesh.fsdp": world.ranks, "mesh.mp": 1}
         changed = spec.override(config, mesh | {"data.batch": whole})
@@ -51,14 +53,12 @@ def scaling_plan(
 
 
 def efficiency(base: Sequence[Measurement], other: Sequence[Measurement]) -> Interval:
-    """Return useful FLOP a second and device of `other` over those of `base`, with the interval of both."""
+    """Return the FLOP per second and device of `other`, relative to those of `base`."""
 
     def per_device(records: Sequence[Measurement]) -> Interval:
         seconds, first = stats.interval_of(records), records[0]
         work = first.work.flop / first.world.ranks
-        return Interval(
-            low=work / seconds.high, mid=work / seconds.mid, high=work / seconds.low
-        )
+        return Interval(low=work / seconds.high, mid=work / seconds.mid, high=work / seconds.low)
 
     one, many = per_device(base), per_device(other)
     return Interval(low=many.low / one.high, mid=many.mid / one.mid, high=many.high / one.low)
