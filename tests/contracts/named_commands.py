@@ -22,7 +22,7 @@ PLACEHOLDER = re.compile(r"[A-Z][A-Z_]+|<[^>]+>|\{[^}]*\}|\.\.\.")
 # A clause ends at a comma, a stop, a bracket or a quotation mark of code.
 CLAUSE = re.compile(r"[,;:.](?=\s|$)|[()`]|\s(?:and|or)\s|\n\n")
 # "mi300bench query" names a command, "mi300bench has no key" does not.
-VERBS = {"has", "cannot", "version", "that"}
+NO_COMMANDS = {"has", "cannot", "version", "that", "on", "itself"}
 IN_PROSE = re.compile(r"(?:(?<!import )(?<!from )\bmi300bench|\bor(?=\s+sweep\s))\s+(?=[a-z-])")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"(?<=\n\n)(?: {4}.*\n?)+|\A(?: {4}.*\n?)+")
@@ -64,7 +64,7 @@ def in_prose(text: str) -> Iterator[Named]:
     """The commands in a sentence."""
     for match in IN_PROSE.finditer(text):
         words = _words(_clause(text[match.end() :]))
-        if words and words[0] not in VERBS:
+        if words and words[0] not in NO_COMMANDS:
             yield Named(words=words)
 
 

@@ -14,7 +14,7 @@ from tests.conftest import MARKED
 from tests.contracts.branches import branches, classes_in
 from tests.contracts.links import dead_links, links
 from tests.contracts.named_commands import fault, in_page, in_prose, in_source
-from tests.contracts.tree import ROOT, cycles, graph_of, parsed, sources
+from tests.contracts.tree import ROOT, cycles, graph_of, imports, parsed, sources
 
 MOST_MODULES = 14
 # Strategies and trainers have kinds; everything else asks the declaration or the strategy.
@@ -95,18 +95,15 @@ def test_a_branch_on_a_kind_of_trainer_is_seen(code: str) -> None:
 
 
 def test_queries_alone_need_duckdb_and_pandas() -> None:
+    """One module answers SQL, imports them in a function, and is asked by one command."""
     heavy = {"duckdb", "pandas"}
-    import_them = {
-        source.module
-        for source in sources()
-        for node in ast.walk(source.tree)
-        if (isinstance(node, ast.Import) and heavy & {alias.name for alias in node.names})
-        or (isinstance(node, ast.ImportFrom) and node.module in heavy)
-    }
+    import_them = {source.module for source in sources() if heavy & set(imports(source.tree))}
     assert import_them == {"mi300bench.store.query"}
+    (source,) = [source for source in sources() if source.module in import_them]
+    assert not heavy & {name for node in source.tree.body for name in imports(node, is_deep=False)}
     graph = graph_of(sources())
-    use_it = {module for module, imports in graph.items() if "mi300bench.store.query" in imports}
-    assert use_it == {"mi300bench.cli.query"}
+    users = {module for module, imported in graph.items() if source.module in imported}
+    assert {m for m in users if not m.startswith("mi300bench.api.")} <= {"mi300bench.cli.query"}
 
 
 def test_every_command_that_a_message_names_exists_with_its_options() -> None:

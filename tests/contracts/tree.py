@@ -52,6 +52,15 @@ def graph_of(rows: Iterable[Source]) -> dict[str, set[str]]:
     return {source.module: set(_imported(source, known)) - {source.module} for source in every}
 
 
+def imports(node: ast.AST, *, is_deep: bool = True) -> Iterator[str]:
+    """The modules that a statement names to import; `is_deep`: inside it too."""
+    for part in ast.walk(node) if is_deep else [node]:
+        if isinstance(part, ast.Import):
+            yield from (alias.name for alias in part.names)
+        elif isinstance(part, ast.ImportFrom):
+            yield part.module or ""
+
+
 def _imported(source: Source, known: set[str]) -> Iterator[str]:
     for node in _run(source.tree):
         if isinstance(node, ast.Import):
