@@ -1,6 +1,6 @@
-"""Sides held against each other: two of them point by point, more of them each against the others.
+"""Comparison of sides: two of them point by point, or several, each with all others.
 
-A side is a store's or a node's folder, ``node:NAME`` or ``run:ID``.
+A side is the folder of a store or of a node, ``node:NAME`` or ``run:ID``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,12 +45,16 @@ class TwoSides:
     are_equals: bool
 
     def require_no_slower(self) -> None:
-        """Raise `CheckError` where the second side is slower or lost results; of equals, where either is slower."""
+        """Raise `CheckError` if the second side is slower or lost results.
+
+        If the sides are equals, raise it if either of them is slower.
+        """
         if self.apart.broken:
             raise CheckError(
                 f"{len(self.apart.broken)} points have no result any more on {self.second}: "
                 f"{shortened(self.apart.broken, SHOWN)}",
-                hint="measure them again: --resume of the same command",
+                hint=f"to repeat what failed on {self.second}, "
+                "give the command that measured it with --resume",
             )
         self._require(Verdict.SLOWER, self.second)
         if self.are_equals:
@@ -64,21 +68,22 @@ class TwoSides:
         if points:
             worst = points[0]
             raise CheckError(
-                f"{len(points)} of {len(self.points)} points are slower on {slower}, "
-                f"{worst.label}: {worst.ratio.as_ratio}",
-                hint=f"measure it again: mi300bench sweep again {worst.second[0]}",
+                f"{len(points)} of {len(self.points)} points are slower on {slower}; "
+                f"the worst, {worst.label}, takes {worst.ratio.as_ratio} of the time",
+                hint=f"to repeat it: mi300bench sweep again {worst.second[0]}",
             )
         probes = [row for row in self.probes if row.verdict is verdict]
         if probes:
             raise CheckError(
-                f"{probes[0].family} as a whole is slower on {slower}: {probes[0].ratio.as_ratio}",
-                hint="--all shows its points; earlier runs of a side tell noise from change",
+                f"the probe {probes[0].family} is slower on {slower}: "
+                f"it takes {probes[0].ratio.as_ratio} of the time",
+                hint="list its points with --all; more runs of each side tell noise from change",
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeveralSides:
-    """Three sides or more, each against the others."""
+    """Three sides or more, each compared with all others."""
 
     names: Sequence[str]
     rows: Sequence[Odd]
@@ -86,7 +91,7 @@ class SeveralSides:
     changes: Sequence[Dated]
 
     def require_no_slower(self) -> None:
-        """Raise `CheckError` where a side is slower than the others, or slowed down."""
+        """Raise `CheckError` if a side is slower than the others, or became slower over time."""
         odd = [row for row in self.rows if row.is_odd]
         slowed = [change for change in self.changes if change.ratio.mid > 1]
         if odd:
@@ -96,12 +101,13 @@ class SeveralSides:
             raise CheckError(
                 f"{first.name} is slower than the others: {first.family} takes "
                 f"{first.ratio.mid:.3f} of their time{since}",
-                hint=f"mi300bench compare node:{first.name} and another node, or look at {first.worst}",
+                hint=f"its worst point is {first.worst}; to see all points: "
+                f"mi300bench compare --all node:{first.name} node:NAME of another node",
             )
         if slowed:
             raise CheckError(
                 slowed[0].sentence,
-                hint="compare the run before with the run after: run:ID run:ID",
+                hint="compare the runs before and after: mi300bench compare run:ID run:ID",
             )
 
 
@@ -113,9 +119,10 @@ def compare_sides(
     smallest: float = SMALLEST_EFFECT,
     warn: Say = silent,
 ) -> TwoSides | SeveralSides:
-    """Return the comparison of named sides, or of the store's records split `by` an attribute.
+    """Return the comparison of named sides, or of the records of a store split `by` an attribute.
 
-    `smallest` is the smallest relative change that counts. `PlanError` where there is nothing to compare.
+    `smallest` is the smallest relative change that counts. Raises `PlanError` if there is nothing
+    to compare.
     """
     if not 0 < smallest < 1:
         raise PlanError(
@@ -126,30 +133,30 @@ def compare_sides(
         return _two(records, smallest, are_equals=by is not None)
     if len(records) < 2:
         raise PlanError(
-            f"there is only {', '.join(records)} to compare", hint="two sides or more"
+            f"there is only one side to compare: {', '.join(records)}",
+            hint="add records of another one to the store, or choose another --by",
         )
     return _several(records, smallest)
 
 
 def _split(texts: Sequence[str], by: str, store: Path, warn: Say) -> Sides:
     if texts:
-        raise PlanError("--by and named sides exclude each other", hint="one of them")
+        raise PlanError("--by and named sides exclude each other", hint="give only one of them")
     sides = split(read_records(store, warn=warn), by)
     if not sides:
-        raise RecordError(
-            f"the store {store} holds no record", hint="measure first: mi300bench hbm"
-        )
+        raise RecordError(f"the store {store} has no records", hint="measure first: mi300bench hbm")
     return sides
 
 
 def _named(texts: Sequence[str], store: Path, warn: Say) -> Sides:
     if len(texts) < 2:
         raise PlanError(
-            "a comparison needs two sides or more", hint="compare runs/a runs/b, or --by node"
+            f"a comparison needs two sides or more (got {len(texts)})",
+            hint="name two sides, such as runs/a runs/b, or give --by node",
         )
     if len({_place(text) for text in texts}) < len(texts):
         raise PlanError(
-            "a side is named twice", hint="a side compared with itself shows nothing: name another"
+            f"a side is named twice: {', '.join(texts)}", hint="name another side in its place"
         )
     return {text: records_of_side(text, store, warn) for text in texts}
 
@@ -168,9 +175,11 @@ def _two(sides: Sides, smallest: float, *, are_equals: bool) -> TwoSides:
     unshared = apart(first, second, by_node=by_node)
     if not points and not unshared.broken:
         raise PlanError(
-            f"the sides have no point in common: {a} has {shortened(unshared.only_first, SHOWN) or 'nothing'}, "
+            "the sides have no point in common: "
+            f"{a} has {shortened(unshared.only_first, SHOWN) or 'nothing'}, "
             f"{b} has {shortened(unshared.only_second, SHOWN) or 'nothing'}",
-            hint="run the same sweep on both; imported, measured and emulated records never meet",
+            hint="run the same sweep on both; "
+            "imported, measured and emulated records are not compared with each other",
         )
     return TwoSides(
         first=a,
@@ -185,13 +194,11 @@ def _two(sides: Sides, smallest: float, *, are_equals: bool) -> TwoSides:
 
 
 def _several(sides: Sides, smallest: float) -> SeveralSides:
-    rows = odd_ones(
-        {name: side_of(records) for name, records in sides.items()}, smallest=smallest
-    )
+    rows = odd_ones({name: side_of(records) for name, records in sides.items()}, smallest=smallest)
     if not rows:
         raise PlanError(
-            "no point is on three sides or more",
-            hint="the same sweep on all of them; see mi300bench query",
+            "no point was measured on three sides or more",
+            hint="run the same sweep on all sides; to see what they have: mi300bench query",
         )
     return SeveralSides(
         names=tuple(sides),
@@ -206,6 +213,6 @@ def _all(sides: Iterable[Sequence[Measurement]]) -> Iterable[Measurement]:
 
 
 def shortened(texts: Sequence[str], most: int = 4) -> str:
-    """Return the first texts, and how many more there are."""
+    """Return the first `most` texts, and the number of the others."""
     more = f"; and {len(texts) - most} more" if len(texts) > most else ""
     return "; ".join(texts[:most]) + more

@@ -1,4 +1,4 @@
-"""A tuned config as another framework's settings."""
+"""A tuned config as the settings of another framework."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,8 +14,8 @@ __all__ = ["TARGETS", "Exported", "export"]
 def export(tuned: TunedConfig, target: str) -> Exported:
     """Return `tuned` for `target`, with notes on what that target cannot express.
 
-    `PlanError` lists the targets that the trainer has settings for, or names a key that the config
-    lacks: a default in its place would look tuned.
+    Raises `PlanError` if the trainer cannot be exported to `target`, or if the config lacks a key:
+    a default in its place would look as if it were tuned.
     """
     spec = spec_of(tuned.trainer)
     config = spec.from_tables(tuned.config)
@@ -23,7 +23,7 @@ def export(tuned: TunedConfig, target: str) -> Exported:
     if missing:
         raise PlanError(
             f"the config has no {missing!r}",
-            hint=f"write it anew: mi300bench tune {tuned.trainer}",
+            hint=f"write a new config: mi300bench tune {tuned.trainer}",
         )
     return export_to(target, tuned, spec.settings(config, tuned.ranks or 1))
 

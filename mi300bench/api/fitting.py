@@ -1,4 +1,4 @@
-"""Curves through records: each keeps its range, its error on points left out, and its record ids."""
+"""Curves through records, each with its range, its held-out error and its record ids."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,10 @@ from mi300bench.store.select import require_comparable, select
 
 
 def fit_collective(records: Sequence[Measurement], op: str, *, ranks: int) -> LinkModel:
-    """Return time over size of a collective, such as ``all_reduce``, among `ranks`: latency, bandwidth, knee."""
+    """Return the time over size of a collective among `ranks`: latency, bandwidth and knee.
+
+    `op` is its name, such as ``all_reduce``.
+    """
     rows = [r for r in select(records, f"collective.{op}", inflight=None) if r.world.ranks == ranks]
     return fit_link(_points(rows, f"{op} among {ranks} ranks", "mi300bench collectives"))
 
@@ -20,7 +23,7 @@ def fit_collective(records: Sequence[Measurement], op: str, *, ranks: int) -> Li
 def fit_bandwidth(
     records: Sequence[Measurement], pattern: str, *, variant: str = "op"
 ) -> MemoryCurve:
-    """Return bandwidth over footprint of a memory pattern, such as ``copy``, with the knees of the caches."""
+    """Return the bandwidth over footprint of a pattern such as ``copy``, with the caches' knees."""
     rows = [
         record
         for record in select(records, f"memory.{pattern}")
@@ -30,16 +33,17 @@ def fit_bandwidth(
 
 
 def fit_products(records: Sequence[Measurement], *, dtype: str) -> GemmModel:
-    """Return the time of any matrix product of a type such as ``bfloat16``, on one rank."""
+    """Return the time of any matrix product of a data type such as ``bfloat16``, on one rank."""
     rows = [r for r in select(records, "gemm", dtype=dtype) if r.world.ranks == 1]
-    return fit_gemm(_points(rows, f"{dtype} product", "mi300bench gemm-sweep"))
+    return fit_gemm(_points(rows, f"{dtype} products", "mi300bench gemm-sweep"))
 
 
-def _points(
-    records: Sequence[Measurement], what: str, command: str
-) -> list[Sequence[Measurement]]:
-    """Return the passes of each point; `RecordError` where there is none, or where records do not compare."""
+def _points(records: Sequence[Measurement], what: str, command: str) -> list[Sequence[Measurement]]:
+    """Return the passes of each point.
+
+    Raises `RecordError` if there is no record, or if records must not be compared.
+    """
     if not records:
-        raise RecordError(f"the records have no {what}", hint=f"measure it: {command}")
+        raise RecordError(f"there is no record of {what}", hint=f"measure it: {command}")
     require_comparable(records, what=what)
     return list(newest_passes(records))

@@ -1,10 +1,11 @@
-"""A trainer tuned: the job from plain options, the whole job on this machine, or from what a store holds."""
+"""A trainer tuned: on this machine, from the records of a store, or from published figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mi300bench.errors import PlanError
-from mi300bench.measurement.local_topology import detect_device, memory_limit
+from mi300bench.api.measuring import device_kind
+from mi300bench.errors import PlanError, ProbeError
+from mi300bench.measurement.local_topology import memory_limit
 from mi300bench.measurement.settings import Settings
 from mi300bench.published.figures import published_device
 from mi300bench.runner.external_launcher import is_joined
@@ -19,14 +20,30 @@ from mi300bench.tuning.from_published import tune_from_published
 from mi300bench.tuning.result import Tuned, write
 from mi300bench.tuning.tune import tune
 
-__all__ = ["JobOptions", "autotune", "job_from", "tune_from_figures", "tune_from_store", "write"]
+__all__ = [
+    "JobOptions",
+    "autotune",
+    "job_from",
+    "require_no_failures",
+    "tune_from_figures",
+    "tune_from_store",
+    "write",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What a person says of a job; what is left out is the trainer's or the machine's own.
+    """The options of a job. One that is left out has the default of the trainer or the machine.
 
-    sizes  of the batch, by the trainer's own option names: ``seq_len``, ``micro_batch``, ``batch``, ``accumulate``
+    sizes         sizes of the batch, by the trainer's names of them: ``seq_len``, ``micro_batch``,
+                  ``batch``, ``accumulate``
+    precisions    further precisions to weigh
+    keep_shapes   do not tune the shapes of the model
+    memory_limit  bytes that a rank or device may use
+    only          the knobs to weigh; all if empty
+    rounds        fresh runs of each config that is confirmed
+    candidates    how many candidates get fresh runs
+    launcher      the command that starts the ranks
     """
 
     trainer: str
@@ -45,23 +62,25 @@ class JobOptions:
 
 
 def job_from(options: JobOptions, *, is_absent: bool = False) -> Job:
-    """Return the job that `options` state; `PlanError` names the option that makes no sense.
+    """Return the job of `options`; raise `PlanError` for an option that makes no sense.
 
-    `is_absent`: for a machine that is not this one, of which nothing is checked.
+    `is_absent`: the job is for another machine, so nothing is checked on this one.
     """
     spec = spec_of(options.trainer)
-    kind = detect_device() if options.device == "auto" else options.device
+    kind = device_kind(options.device)
     for name, value in {**options.sizes, "ranks": options.ranks}.items():
         option = f"--{name.replace('_', '-')}"
         if name not in (*spec.options, "ranks"):
             known = ", ".join(f"--{n.replace('_', '-')}" for n in spec.options)
-            raise PlanError(f"{spec.name} has no {option}", hint=f"its own are {known}")
+            raise PlanError(f"{spec.name} has no {option}", hint=f"its options are {known}")
         if value is not None and value < 1:
-            raise PlanError(f"{option} must be at least 1 (got {value})", hint=f"{option} 1")
+            raise PlanError(
+                f"{option} must be at least 1 (got {value})", hint=f"give {option} 1 or more"
+            )
     if options.param_tolerance is not None and not spec.has_model_shapes:
         raise PlanError(
             f"{spec.name} has no --param-tolerance: it does not tune the model's shapes",
-            hint="leave it out",
+            hint="omit --param-tolerance",
         )
     config = spec.preset(options.preset or spec.default_presets[kind])
     keys = {spec.options[name]: value for name, value in options.sizes.items()}
@@ -78,7 +97,7 @@ def job_from(options: JobOptions, *, is_absent: bool = False) -> Job:
         rounds=options.rounds,
         candidates=options.candidates,
         memory_limit=limit if limit is not None else memory_limit(world, is_absent=is_absent),
-        # Ranks that were asked for, or that a launcher spreads over machines, are not regrouped.
+        # Ranks that the user or a launcher has set are not changed.
         may_regroup=options.ranks is None and not options.launcher and not is_joined(),
         keep_shapes=options.keep_shapes,
         param_tolerance=DEFAULT_TOLERANCE if tolerance is None else tolerance,
@@ -88,9 +107,9 @@ def job_from(options: JobOptions, *, is_absent: bool = False) -> Job:
 
 
 def tune_from_store(job: Job, settings: Settings, *, confirm_by_runs: bool = True) -> Tuned:
-    """Return the tuned config from the newest records of the settings' node in their store.
+    """Return the tuned config, from the newest records of the node and store of `settings`.
 
-    Records of another origin than the settings' do not count.
+    Only records with the origin of `settings` count.
     """
     strategy = strategy_of(job)
     wanted = []
@@ -103,8 +122,17 @@ def tune_from_store(job: Job, settings: Settings, *, confirm_by_runs: bool = Tru
 
 
 def tune_from_figures(options: JobOptions, device: str, settings: Settings) -> Tuned:
-    """Return the tuned config for a `device` that nobody measured, from published figures alone."""
+    """Return the tuned config for a `device`, from its published figures alone."""
     published = published_device(device)
     job = job_from(replace(options, device=published.kind), is_absent=True)
     return tune_from_published(job, published, settings)
 
+
+def require_no_failures(tuned: Tuned) -> None:
+    """Raise `ProbeError` if a measurement failed on the way to the config."""
+    if tuned.failures:
+        raise ProbeError(
+            f"{len(tuned.failures)} measurement(s) failed, the first with: {tuned.failures[0]}",
+            hint="the config rests on the others; to see all: "
+            'mi300bench query "SELECT probe, reason FROM records"',
+        )

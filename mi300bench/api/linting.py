@@ -1,4 +1,7 @@
-"""Figures held against physics: a store, a run, a tuned config, a file of claims, or the accounts that ship."""
+"""Figures checked against physics, published peaks and their own arithmetic.
+
+They come from a store, a run, a tuned config, a file of claims, or the accounts that ship.
+"""
 
 from pathlib import Path
 
@@ -15,17 +18,16 @@ SEEDS = "seeds"
 
 
 def lint(what: str, *, warn: Say = silent) -> tuple[Finding, ...]:
-    """Return the findings on ``seeds``, a store or a part of one, a tuned config, or a claim file."""
+    """Return the findings on ``seeds``, a store, a node, a run, a tuned config or a claim file."""
     if what == SEEDS:
         return judge(files.shipped())
     path = Path(what)
     if path.is_dir() or path.suffix == ".jsonl":
-        records = list(
-            read_run(path).records if path.is_file() else read_records(path, warn=warn)
-        )
+        records = list(read_run(path).records if path.is_file() else read_records(path, warn=warn))
         if not records:
             raise RecordError(
-                f"{path} holds no record", hint="a store, a node's folder in one, or a run's file"
+                f"{path} has no records",
+                hint="give a store, the folder of a node in it, or the file of a run",
             )
         return judge(claims_of(records))
     if path.suffix == ".toml" and tuned_config.is_tuned_config(path):
@@ -34,7 +36,7 @@ def lint(what: str, *, warn: Say = silent) -> tuple[Finding, ...]:
 
 
 def require_sound(findings: tuple[Finding, ...]) -> None:
-    """Raise `CheckError` where a figure is wrong."""
+    """Raise `CheckError` if a figure is wrong."""
     wrong = [finding for finding in findings if finding.verdict is LintVerdict.WRONG]
     if wrong:
         claims = len({finding.claim for finding in wrong})

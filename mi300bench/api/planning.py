@@ -1,4 +1,4 @@
-"""A training step of any size, compiled without its weights, with what it would take on a device."""
+"""A training step of any size, compiled without its weights: its memory and time on a device."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,10 @@ FITS = ("yes", "perhaps", "no")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """A compiled step with its predicted seconds, and the records they come from; none where they are from published figures."""
+    """A compiled step with its predicted seconds.
+
+    `evidence` are the ids of the records that they come from; it is empty for published figures.
+    """
 
     step: CompiledStep
     seconds: Interval | None = None
@@ -43,12 +46,12 @@ class PlannedStep:
 
     @property
     def tokens_per_second(self) -> tuple[float, float]:
-        """Return the fewest and the most tokens a second."""
+        """Return the lowest and the highest tokens per second."""
         assert self.seconds is not None
         return self.step.tokens / self.seconds.high, self.step.tokens / self.seconds.low
 
     def prices(self, hourly: float) -> tuple[float, float]:
-        """Return the lowest and the highest cost of a million tokens; `hourly` is what a GPU costs an hour."""
+        """Return the lowest and highest price of a million tokens, from a GPU's `hourly` price."""
         assert self.seconds is not None
         each = hourly * self.step.mesh.devices / SECONDS_PER_HOUR * 1e6 / self.step.tokens
         return each * self.seconds.low, each * self.seconds.high
@@ -56,7 +59,7 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The steps, what fits first, of those the fastest predicted; and what a device has."""
+    """Planned steps on a device: those that fit first, and of these the fastest first."""
 
     preset: str
     recompute: str
@@ -65,24 +68,27 @@ class Planned:
 
     @property
     def limit(self) -> float:
-        """Return the bytes that a device has."""
+        """Return the memory of a device in bytes."""
         return self.device.fact("memory_bytes").value
 
 
 def parse_mesh(text: str, devices: int) -> list[Mesh]:
-    """Return the meshes that `text` names: ``dp,fsdp,mp`` or ``all`` of so many devices."""
+    """Return the meshes of a text: one as ``dp,fsdp,mp``, or ``all`` of so many devices."""
     if devices < 1:
         raise PlanError(f"--devices must be at least 1 (got {devices})", hint="--devices 8")
     if text == ALL:
         return meshes(devices)
     if not re.fullmatch(r"\d+,\d+,\d+", text):
-        raise PlanError(f"--mesh {text!r} is no mesh", hint="dp,fsdp,mp such as 1,8,1, or all")
+        raise PlanError(
+            f"cannot read --mesh {text!r} as a mesh",
+            hint="give dp,fsdp,mp such as --mesh 1,8,1, or --mesh all",
+        )
     dp, fsdp, mp = (int(part) for part in text.split(","))
     mesh = Mesh(dp=dp, fsdp=fsdp, mp=mp)
     if mesh.devices != devices:
         raise PlanError(
-            f"a mesh of {text} covers {mesh.devices} devices of {devices}",
-            hint=f"a product of {devices}, or all",
+            f"--mesh {text} has {mesh.devices} devices, but --devices is {devices}",
+            hint=f"give three numbers whose product is {devices}, or --mesh all",
         )
     return [mesh]
 
@@ -102,11 +108,16 @@ def plan(
 ) -> Planned:
     """Return the steps on the meshes that `mesh` names, compiled and kept in the store.
 
-    keys       dotted keys to set beside the mesh
-    device     a device of the table of facts, such as ``mi300x``: its memory, and seconds from its published figures
-    is_fitted  of the first mesh alone, with the largest batch that fits
-    curves     a store whose curves of JAX predict the seconds instead; of `node`, where it has several
+    keys       dotted keys of the config to set, other than the mesh
+    device     a published device such as ``mi300x``, for its memory and the predicted seconds
+    is_fitted  only the first mesh, with the largest batch that fits
+    curves     a store with curves of JAX, which then predict the seconds
+    node       the node in that store; all if empty
     """
+    if is_fitted and "data.batch" in keys:
+        raise PlanError(
+            "--fit searches the batch, so --batch cannot be set", hint="omit --batch or --fit"
+        )
     spec = spec_of(trainer)
     require_planner(spec)
     published = published_device(device)
@@ -119,7 +130,7 @@ def plan(
         else list(compile_all(spec, configs))
     )
     if all(step.error for step in steps):
-        raise PlanError(steps[0].error, hint="--mesh all lists the meshes that can be")
+        raise PlanError(steps[0].error, hint="list the meshes that are possible: --mesh all")
     keep(spec, steps, settings)
     rows = _with_seconds(spec, steps, published, settings, curves, node)
     rows.sort(key=lambda row: _order(row, limit))
@@ -131,8 +142,8 @@ def _largest(spec: TrainerSpec, config: Any, limit: float, say: Say) -> Compiled
     best = largest_that_fits(spec, config, limit, say)
     if best is None:
         raise PlanError(
-            "not even one sequence a group fits",
-            hint="more devices, a shorter --seq, --remat full",
+            f"not even one sequence per group fits into {limit / 1e9:.0f} GB per device",
+            hint="plan for more --devices, a shorter --seq, or --remat full",
         )
     return best
 
@@ -146,7 +157,10 @@ def _configs(
     *,
     is_all: bool,
 ) -> list[Any]:
-    """Return the config of each mesh that takes the batch; where one mesh was named, raise why it does not."""
+    """Return the config of each mesh that can divide the batch.
+
+    A single mesh that cannot is an error; of all meshes, such a one is left out with a message.
+    """
     base, configs = spec.preset(preset), []
     for mesh in chosen:
         try:
@@ -156,7 +170,7 @@ def _configs(
                 raise
             say(f"{mesh}: {cause}")
     if not configs:
-        raise PlanError("no mesh takes this batch", hint="a larger --batch")
+        raise PlanError("no mesh can divide this batch", hint="give a larger --batch")
     return configs
 
 

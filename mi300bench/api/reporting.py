@@ -1,4 +1,4 @@
-"""The report of a store: records in, one HTML file out."""
+"""The report of a store as one HTML file."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ from mi300bench_reports.render import render
 def write_report(
     store: Path, out: Path, *, tuned: TunedConfig | None = None, node: str = "", warn: Say = silent
 ) -> None:
-    """Write the report of `store` (of one node, where given) to `out`, whole or not at all."""
+    """Write the report of `store`, or of one `node` in it, to `out`, whole or not at all."""
     records = tuple(r for r in read_records(store, warn=warn) if node in ("", r.node))
     if not records:
         raise RecordError(
-            f"the store {store} holds no record{f' of node {node!r}' if node else ''}",
+            f"the store {store} has no records{f' of node {node!r}' if node else ''}",
             hint="measure first: mi300bench hbm",
         )
     text = render(build(records, tuned, _products(tuned) if tuned is not None else ()))
@@ -35,7 +35,7 @@ def write_report(
 
 
 def _products(tuned: TunedConfig) -> tuple[Gemm, ...]:
-    """Return the products of the tuned config's model at its default shape, which is what was measured."""
+    """Return the products of the model with its default shapes, which were the measured ones."""
     spec = spec_of(tuned.trainer)
     defaults = {key: choice.default for key, choice in tuned.choices.items()}
     config = spec.override(spec.from_tables(tuned.config), defaults)
