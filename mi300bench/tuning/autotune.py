@@ -1,7 +1,8 @@
-"""The whole job: what the machine does, what follows for the trainer, whether that holds.
+"""The whole job: measure the machine, tune the trainer, confirm the pick.
 
-Points come in the order in which the choice needs them, so a short budget costs the report, not the tuning.
-Under half of the time goes to measuring, the rest to fresh runs that confirm the pick.
+Points are measured in the order in which the choice needs them, so a short budget costs the report,
+not the tuning. Measuring takes under half of the time; fresh runs that confirm the pick take the
+rest.
 """
 
 import math
@@ -20,38 +21,38 @@ from mi300bench.strategies.table import strategy_of
 from mi300bench.tuning.result import Tuned
 from mi300bench.tuning.tune import tune
 
-# Shares of a budget: measuring until here, confirming until there; the rest is for writing.
+# Shares of the budget at which measuring and confirming end. The rest is for writing files.
 MEASURE_UNTIL, CONFIRM_UNTIL = 0.45, 0.96
-# A budget that is proposed is by so much larger than what was seen asks for.
+# A proposed budget exceeds the measured need by this factor.
 SPARE_BUDGET = 1.2
 # Below this budget a point is measured in one process, with a doubt.
 ONE_PASS_BELOW_S = 900.0
 
 
 def measuring_plan(job: Job, points: Sequence[Point], passes: int) -> Plan:
-    """Return the plan of the measuring half."""
-    question = f"What does this machine do, as {job.trainer} {job.settings.preset} needs it?"
+    """Return the plan that measures one stage."""
+    question = f"How fast is this machine for {job.trainer} {job.settings.preset}?"
     return plans.plan(question, points, passes=passes)
 
 
 def require_basis(measured: Measured, wanted: int, *, seconds: float, budget_s: float) -> None:
-    """Raise where nothing came out, or where the budget ended before all was measured that every choice rests on."""
+    """Raise unless all points of the first stage were measured: every choice rests on them."""
     good = only_ok(measured, what="autotune")
     left = measured.tally.left_out
     if left:
         enough = SPARE_BUDGET * seconds * wanted / len(good) / MEASURE_UNTIL
         raise PlanError(
-            f"a budget of {budget_s:g} s ends before what every choice rests on is measured: "
-            f"{left} of {wanted} measurements are missing",
-            hint=f"--budget {math.ceil(enough / 10) * 10}s or more on this machine; "
-            f"what was measured is kept in {measured.path}",
+            f"a budget of {budget_s:g} s is too short: {left} of {wanted} measurements that every "
+            "choice rests on are missing",
+            hint=f"give --budget {math.ceil(enough / 10) * 10}s or more on this machine; "
+            f"the records so far are in {measured.path}",
         )
 
 
 def autotune(job: Job, settings: Settings, *, budget_s: float, passes: int | None) -> Tuned:
-    """Measure, tune, confirm. Every record is in the store when this returns, or when it does not.
+    """Measure, tune and confirm. Every record is stored at once, so a failure loses none.
 
-    `passes` fresh processes for each point; None leaves it to the budget.
+    Each point is measured in `passes` fresh processes; None derives the number from the budget.
     """
     start, strategy = time.monotonic(), strategy_of(job)
     passes = passes or (1 if budget_s < ONE_PASS_BELOW_S else 3)

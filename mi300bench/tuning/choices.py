@@ -1,4 +1,4 @@
-"""From a decision to the choices of a tuned config: value, default, alternatives, and one sentence why."""
+"""The choices of a tuned config: value, default, alternatives, and one sentence why."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,21 +11,24 @@ from mi300bench.stats import Verdict
 from mi300bench.tuning.decide import Decision
 from mi300bench.tuning.search import WORTH_A_CHANGE, Arm, Predict
 
-# So many alternatives of a knob are written down, the best predicted ones.
+# The most alternatives of a knob in a config, best predicted first.
 MOST_ALTERNATIVES = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search and its fresh runs came to."""
+    """The result of a search and of its fresh runs.
+
+    best         the best predicted candidate, without changes whose gain is too small
+    unconfirmed  why no fresh runs judged the pick, where `decision` is None
+    """
 
     default: Candidate
-    best: Candidate  # the best predicted, after dropping what promises too little
+    best: Candidate
     pick: Candidate
     arms: Sequence[Arm]
     decision: Decision | None
-    default_fits: bool = True  # into memory
-    unconfirmed: str = "not confirmed by fresh runs"  # why a pick has no decision behind it
+    unconfirmed: str = "not confirmed by fresh runs"
 
 
 def _scaled(prediction: Prediction, work: float) -> Interval:
@@ -36,7 +39,10 @@ def _scaled(prediction: Prediction, work: float) -> Interval:
 def alternatives(
     knob: Knob, key: str, default: Any, result: SearchResult, predict: Predict
 ) -> tuple[Alternative, ...]:
-    """Return the options of a knob with all else at the default, best predicted first, as values of `key`."""
+    """Return the options of a knob as values of `key`, best predicted first.
+
+    All other knobs are at their default.
+    """
     rows = []
     for option in knob.options:
         candidate = result.default.with_option(knob.name, option)
@@ -53,32 +59,33 @@ def alternatives(
 
 
 def why(knob: Knob, result: SearchResult, predict: Predict) -> str:
-    """Return why the knob stands where it does: one sentence."""
+    """Return why the knob has its value, as one sentence."""
     decision, pick = result.decision, result.pick
     chosen = pick.options[knob.name]
     if decision is None:
         return _predicted_why(knob, result, predict)
     if chosen.keys:
         ratio = decision.ratios[decision.pick]
-        together = (
-            ""
-            if len(pick.changed) == 1
-            else f" together with {', '.join(n for n in pick.changed if n != knob.name)}"
+        others = ", ".join(name for name in pick.changed if name != knob.name)
+        together = f" together with {others}" if others else ""
+        return (
+            f"{chosen.label}: a step took {ratio.mid:.3f} of the default's{together} "
+            f"({ratio.low:.3f} to {ratio.high:.3f}, {decision.rounds} fresh interleaved runs each)"
+            f"{_ablation(knob, result, decision)}."
         )
-        said = (
-            f"{chosen.label}: a step took {ratio.mid:.3f} of the default's{together} ({ratio.low:.3f} to {ratio.high:.3f}, "
-            f"{decision.rounds} fresh interleaved runs each)"
-        )
-        return said + _ablation(knob, result, decision) + "."
     tried = next((arm for arm in result.arms if arm.candidate.options[knob.name].keys), None)
     if tried is None:
         return _predicted_why(knob, result, predict)
     if decision.pick:
-        return f"{tried.candidate.options[knob.name].label} was tried{_ablation(knob, result, decision)}: not worth a change."
+        return (
+            f"{tried.candidate.options[knob.name].label} had fresh runs"
+            f"{_ablation(knob, result, decision)}. Its gain is too small to change the default."
+        )
     closest = decision.ratios[decision.best]
     return (
-        f"On {decision.rounds} fresh interleaved runs each, the best candidate took {closest.mid:.3f} of the default's step "
-        f"({closest.low:.3f} to {closest.high:.3f}): not faster beyond noise and 3 %, so the default stays."
+        f"On {decision.rounds} fresh interleaved runs each, the best candidate took "
+        f"{closest.mid:.3f} of the default's step ({closest.low:.3f} to {closest.high:.3f}): "
+        "not faster beyond noise and 3 %, so the default stays."
     )
 
 
@@ -90,39 +97,42 @@ def basis_of(knob: Knob, result: SearchResult) -> ChoiceBasis:
 
 
 def _ablation(knob: Knob, result: SearchResult, decision: Decision) -> str:
-    for place, arm in enumerate(result.arms):
+    """Return what the ablation of a knob took; nothing where it had no fresh runs."""
+    for index, arm in enumerate(result.arms):
         if arm.reverts == knob.name:
-            over = decision.against_best[place]
-            return f"; without it {over.mid:.3f} of the best predicted config's step ({over.low:.3f} to {over.high:.3f})"
+            over = decision.against_best[index]
+            return (
+                f"; without it a step took {over.mid:.3f} of the best predicted config's "
+                f"({over.low:.3f} to {over.high:.3f})"
+            )
     return ""
 
 
 def _predicted_why(knob: Knob, result: SearchResult, predict: Predict) -> str:
+    """Return what the fits predict for the knob's value, or for its best other option."""
     chosen = result.pick.options[knob.name]
     base = _scaled(predict(result.default), 1.0)
     if chosen.keys:
         alone = _scaled(predict(result.default.with_option(knob.name, chosen)), chosen.work)
-        said = f"{chosen.label} is predicted to take {alone.mid / base.mid:.3f} of the default's step; {result.unconfirmed}"
-        return said + (
-            "."
-            if result.default_fits
-            else ", which do not exist: the default does not fit into memory."
+        return (
+            f"{chosen.label} is predicted to take {alone.mid / base.mid:.3f} of the default's "
+            f"step; {result.unconfirmed}."
         )
     rest = [option for option in knob.options if option.keys]
     if not rest:
-        return "There is nothing else to weigh."
+        return "This knob has no other option here."
 
-    def beside(option: Option) -> float:
-        """Return the option's step over that without it, with all else as in the best predicted config."""
+    def relative(option: Option) -> float:
+        """Return the option's step over that without it, all else as in the best candidate."""
         return _seconds(predict, result.best.with_option(knob.name, option)) / _seconds(
             predict, result.best.without(knob.name)
         )
 
-    best = min(rest, key=beside)
+    best = min(rest, key=relative)
     others = " with the other changes" if result.best.without(knob.name).changed else ""
     return (
-        f"The best other option, {best.label}, is predicted to take {beside(best):.3f} of the step without it{others}; "
-        f"under {1 - WORTH_A_CHANGE:.3f} it would be tried."
+        f"The best other option, {best.label}, is predicted to take {relative(best):.3f} of the "
+        f"step without it{others}; under {1 - WORTH_A_CHANGE:.3f} it would be tried."
     )
 
 
@@ -139,50 +149,57 @@ def choices_of(
     evidence: Sequence[str],
     doubts: Sequence[str],
 ) -> Mapping[str, Choice]:
-    """Return a choice for the knob's main key, and for each further key that the pick changes with it."""
+    """Return a choice for the knob's first key, and for each other key that the pick changes."""
     keys = list(dict.fromkeys(key for option in knob.options for key in option.keys))
     chosen = result.pick.options[knob.name].keys
     sentence = why(knob, result, predict)
-    found = {}
-    for place, key in enumerate(keys):
-        if place and key not in chosen:
+    choices = {}
+    for index, key in enumerate(keys):
+        if index and key not in chosen:
             continue
-        found[key] = Choice(
+        choices[key] = Choice(
             value=chosen.get(key, default_of(key)),
             default=default_of(key),
             why=sentence,
             evidence=tuple(evidence),
             alternatives=alternatives(knob, key, default_of(key), result, predict)
-            if place == 0
+            if index == 0
             else (),
             doubts=tuple(doubts),
             basis=basis_of(knob, result),
         )
-    return found
+    return choices
 
 
 def confirmed(
-    result: SearchResult, predict: Predict, evidence: Mapping[int, Sequence[str]], *, where: str = ""
+    result: SearchResult,
+    predict: Predict,
+    evidence: Mapping[int, Sequence[str]],
+    *,
+    where: str = "",
 ) -> Confirmed | None:
-    """Return what the fresh runs said, side by side; `evidence` has the record ids of each side, `where` what part of a job ran."""
+    """Return the fresh runs of all arms; None without a decision.
+
+    `evidence` has the record ids of each arm. `where` names the part of the job that ran.
+    """
     decision = result.decision
     if decision is None:
         return None
     rows = []
-    for place, arm in enumerate(result.arms):
-        verdict = decision.verdicts[place]
+    for index, arm in enumerate(result.arms):
+        verdict = decision.verdicts[index]
         rows.append(
             ConfirmedArm(
                 label=arm.candidate.label,
                 predicted_s=_scaled(predict(arm.candidate), arm.candidate.work),
-                measured_s=decision.seconds[place],
-                ratio=decision.ratios[place],
+                measured_s=decision.seconds[index],
+                ratio=decision.ratios[index],
                 verdict="cannot be told from the default"
                 if verdict is Verdict.CANNOT_TELL
                 else str(verdict),
                 reverts=arm.reverts,
-                over_best=decision.against_best[place] if arm.reverts else None,
-                evidence=tuple(evidence.get(place, ())),
+                over_best=decision.against_best[index] if arm.reverts else None,
+                evidence=tuple(evidence.get(index, ())),
             )
         )
     return Confirmed(

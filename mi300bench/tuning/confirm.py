@@ -1,4 +1,4 @@
-"""Fresh runs of candidates, interleaved, each in a process of its own, and what they decide. Whatever the trainer."""
+"""Fresh interleaved runs of candidates, each in its own process, and the decision that follows."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,22 +15,25 @@ from mi300bench.strategies.job import FEWEST_ROUNDS
 from mi300bench.tuning.decide import Decision, complete_rounds, decide
 from mi300bench.tuning.search import Arm
 
-# A step settles after DDP has rebuilt its buckets, which it does in the second one.
+# DDP rebuilds its buckets in the second step; timing starts after that.
 STEP_STOP = Stop(
     relative_ci=0.02, min_samples=3, max_seconds=6.0, warmup_seconds=0.0, min_warmup_calls=2
 )
-# What a fresh run costs beside its steps (starting the ranks, building the model), and how many steps pass before
-# the first sample: one checked, two to warm up.
+# Seconds that a fresh run takes to start its ranks and build the model, and its steps before the
+# first sample: one to check, two to warm up.
 START_S, STEPS_BEFORE = 6.0, 3
 MOST_SAMPLING_S = 12.0
-# A candidate to the point that runs its whole step.
+# Maps a candidate to the point that runs its whole step.
 PointOf = Callable[[Candidate, Stop], Point]
 
 
 def confirmation(trainer: str, points: Sequence[Point], rounds: int) -> Plan:
-    """Return the plan that runs each point in `rounds` processes of its own, interleaved, order reversed each round."""
+    """Return the plan that runs each point in `rounds` fresh processes, interleaved.
+
+    Each round reverses the order of the points.
+    """
     return plans.plan(
-        f"Is another config than the default faster for {trainer}?",
+        f"Is another config faster than the default of {trainer}?",
         points,
         passes=rounds,
         interleaved=True,
@@ -38,9 +41,10 @@ def confirmation(trainer: str, points: Sequence[Point], rounds: int) -> Plan:
 
 
 def affordable(settings: Settings, step_s: float, *, arms: int, rounds: int) -> tuple[int, Stop]:
-    """Return how many arms a confirmation can have in the time left, and how long each run may sample.
+    """Return how many arms fit into the time left, and when a run stops sampling.
 
-    A run that cannot take its fewest samples confirms nothing, so arms are dropped first: the default and one pick remain.
+    Every run needs its fewest samples, so a short time drops arms first. The default and one
+    candidate always remain.
     """
     remaining = settings.remaining_s()
     if remaining is None:
@@ -54,15 +58,18 @@ def affordable(settings: Settings, step_s: float, *, arms: int, rounds: int) -> 
 
 
 def seconds_by_round(plan: Plan, measured: Measured) -> list[list[float]]:
-    """Return seconds for the first point's useful work, a row a point of `plan`, a column a complete round."""
+    """Return the seconds of each point of `plan` (rows) in each complete round (columns).
+
+    Seconds are scaled to the useful work of the first point.
+    """
     table: dict[int, dict[int, float]] = {}
     work: dict[int, float] = {}
     order = {point.key: index for index, point in enumerate(plan.points)}
     for record in measured.records:
         if record.outcome is Outcome.OK:
-            place = order[record.point]
-            work[place] = record.work.flop * record.world.ranks
-            table.setdefault(place, {})[record.pass_index] = stats.seconds_per_call(record)
+            index = order[record.point]
+            work[index] = record.work.flop * record.world.ranks
+            table.setdefault(index, {})[record.pass_index] = stats.seconds_per_call(record)
     rounds = complete_rounds(table, len(plan.points))
     return (
         [
@@ -76,7 +83,12 @@ def seconds_by_round(plan: Plan, measured: Measured) -> list[list[float]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreshRuns:
-    """The fresh runs of a confirmation: the arms that had them, the decision, and the record ids of each arm by its place."""
+    """The fresh runs of a confirmation.
+
+    arms      the arms that ran
+    decision  None where too few rounds are complete
+    evidence  the record ids of each arm, by the arm's index
+    """
 
     arms: Sequence[Arm]
     decision: Decision | None = None
@@ -99,15 +111,16 @@ def confirm(
     step_s: float,
     settings: Settings,
 ) -> FreshRuns:
-    """Run the arms and decide; without a decision where the budget or failures left fewer than three rounds.
+    """Run the arms and decide. There is no decision with fewer than three complete rounds.
 
-    Few rounds bound a ratio poorly. Where they cannot tell an effect that would matter from none, as many are added once, as
-    far as the budget goes.
+    Few rounds give wide intervals. Where a relevant gain seems likely but is not proven, the same
+    number of rounds is added once, as far as the budget allows.
     """
     count, stop = affordable(settings, step_s, arms=len(wanted), rounds=rounds)
     if count < len(wanted):
         settings.say(
-            f"the budget is enough for {count} of {len(wanted)} arms: ablations are left out"
+            f"the budget is enough for {count} of {len(wanted)} configs: the other ones get no "
+            "fresh runs"
         )
     chosen = wanted[:count]
     plan = confirmation(trainer, [point_of(arm.candidate, stop) for arm in chosen], rounds)
@@ -116,7 +129,9 @@ def confirm(
     took_s = time.monotonic() - begin
     decision = _decided(plan, measured, chosen)
     if decision is not None and _is_worth_more_rounds(decision, took_s / rounds, settings):
-        settings.say(f"{rounds} rounds cannot tell; adding as many")
+        settings.say(
+            f"{rounds} rounds cannot tell the best config from the default; running {rounds} more"
+        )
         measured.append(measure(plan, settings))
         decision = _decided(plan, measured, chosen) or decision
     records = tuple(record for part in measured for record in part.records)
@@ -124,11 +139,12 @@ def confirm(
     if decision is None:
         cause = reasons[0] if reasons else "the budget was used up"
         settings.say(
-            f"fewer than {FEWEST_ROUNDS} complete rounds of fresh runs: the pick is not confirmed ({cause})"
+            f"the pick is not confirmed: fewer than {FEWEST_ROUNDS} rounds of fresh runs are "
+            f"complete ({cause})"
         )
     by_arm = {
-        place: [r.id for r in records if r.point == point.key and r.outcome is Outcome.OK]
-        for place, point in enumerate(plan.points)
+        index: [r.id for r in records if r.point == point.key and r.outcome is Outcome.OK]
+        for index, point in enumerate(plan.points)
     }
     return FreshRuns(
         arms=chosen, decision=decision, records=records, failures=tuple(reasons), evidence=by_arm
@@ -136,16 +152,19 @@ def confirm(
 
 
 def _decided(plan: Plan, measured: Sequence[Measured], chosen: Sequence[Arm]) -> Decision | None:
-    """Return the decision over the complete rounds of all runs of a plan, None where they are too few."""
+    """Return the decision over all complete rounds; None where they are too few."""
     tables = [table for part in measured if (table := seconds_by_round(plan, part))]
-    rows = [[value for table in tables for value in table[place]] for place in range(len(chosen))]
+    rows = [[value for table in tables for value in table[index]] for index in range(len(chosen))]
     if not tables or len(rows[0]) < FEWEST_ROUNDS:
         return None
     return decide(rows, changed=[len(arm.candidate.changed) for arm in chosen])
 
 
 def _is_worth_more_rounds(decision: Decision, round_s: float, settings: Settings) -> bool:
-    """Return whether some arm seems faster by more than the smallest effect, unproven, and another round fits into the budget."""
+    """Return whether more rounds can change the decision, and the budget has time for one.
+
+    They can if no arm was picked and some arm seems faster by a relevant amount, but not surely.
+    """
     remaining = settings.remaining_s()
     unproven = [
         ratio.mid < 1 - stats.SMALLEST_EFFECT and verdict is stats.Verdict.CANNOT_TELL

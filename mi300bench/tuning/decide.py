@@ -1,8 +1,8 @@
-"""The pick, after fresh interleaved runs of the default, of the predicted best, and of its ablations.
+"""The pick, after fresh interleaved runs of the default, the predicted best, and its ablations.
 
-A candidate is taken only where it is faster than the default beyond the noise and by a relevant amount. Among those that
-are, and cannot be told from the fastest of them, the one that changes the fewest knobs is taken. Otherwise the default
-stays: that is an answer, not a failure.
+An arm is picked only if it is faster than the default beyond the noise and by a relevant amount.
+If several are, and the runs cannot tell them from the fastest, the arm with the fewest changed
+knobs is picked. Otherwise the default stays: that is a result, not a failure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,19 +15,19 @@ from mi300bench.schema.model import Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """Which side, by its place (0 is the default), and what the runs said.
+    """The pick, and what the fresh runs showed of each arm.
 
-    `best` is the fastest of the sides beside the default, taken or not; the verdict is about it, and about the pick where
-    one was taken.
+    `pick` and `best` are indices of arms; 0 is the default. `best` is the pick, or the fastest
+    other arm where the default stays. The verdict compares `best` with the default.
     """
 
     pick: int
     best: int
     verdict: Confirmation
     seconds: tuple[Interval, ...]
-    ratios: tuple[Interval, ...]  # side over default, of paired runs
+    ratios: tuple[Interval, ...]  # arm over default, of paired runs
     verdicts: tuple[stats.Verdict, ...]
-    against_best: tuple[Interval, ...]  # side over the predicted best (place 1), of paired runs
+    against_best: tuple[Interval, ...]  # arm over the predicted best (arm 1), of paired runs
     rounds: int
 
 
@@ -40,15 +40,19 @@ _VERDICTS = {
 
 
 def complete_rounds(medians: Mapping[int, Mapping[int, float]], candidates: int) -> list[int]:
-    """Return the rounds in which every candidate has a median; `medians` is by candidate, then by round."""
+    """Return the rounds in which every candidate has a median.
+
+    `medians` is by candidate, then by round.
+    """
     rounds = [set(medians.get(index, {})) for index in range(candidates)]
     return sorted(set.intersection(*rounds)) if rounds else []
 
 
 def decide(medians: Sequence[Sequence[float]], *, changed: Sequence[int]) -> Decision:
-    """Return the decision from medians of fresh runs: one row a side, the default first, one column a round.
+    """Return the decision from medians of fresh runs.
 
-    `changed` counts the knobs that each side sets.
+    `medians` has a row for each arm, the default first, and a column for each round. `changed` is
+    the number of knobs that each arm changes.
     """
     default = medians[0]
     compared = [stats.compare(default, row) for row in medians]

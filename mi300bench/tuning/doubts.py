@@ -6,7 +6,10 @@ from mi300bench.schema.record import Measurement
 
 
 def doubts_of(records: Iterable[Measurement], identities: Iterable[str]) -> tuple[str, ...]:
-    """Return the doubts of the records with these ids: one sentence a kind, and how many records share the kind."""
+    """Return the doubts of the records with these ids: one sentence for each kind of doubt.
+
+    The sentence is that of the first record, with the number of records that share the kind.
+    """
     wanted = set(identities)
     by_kind: dict[str, list[str]] = {}
     for record in records:
@@ -16,7 +19,7 @@ def doubts_of(records: Iterable[Measurement], identities: Iterable[str]) -> tupl
     return tuple(
         sentences[0]
         + (
-            f" ({len(sentences)} of {len(wanted)} records have this doubt or one like it.)"
+            f" ({len(sentences)} of {len(wanted)} records have this doubt or a similar one.)"
             if len(sentences) > 1
             else ""
         )

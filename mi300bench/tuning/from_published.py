@@ -1,4 +1,7 @@
-"""A node that is not here and that nobody measured: tuned from published figures, labelled so, with wide intervals."""
+"""A config for a node that nobody measured, from published figures.
+
+Its records are labelled as modelled, and its intervals are wide.
+"""
 
 from dataclasses import replace
 
@@ -12,10 +15,10 @@ from mi300bench.tuning.tune import tune
 
 
 def tune_from_published(job: Job, device: PublishedDevice, settings: Settings) -> Tuned:
-    """Return the config for a device that nobody measured; its records are kept in the store, labelled."""
+    """Return the config for a device that nobody measured. Its records are stored as modelled."""
     records = list(strategy_of(job).published_records(job, device))
     first = records[0]
-    question = f"What would published figures say of {first.device}?"
+    question = f"How fast is {first.device} according to published figures?"
     header = {"question": question, "plan": "", "passes": 1, "points": len(records)}
     with RunWriter(settings.store, node=first.node, header=header) as writer:
         kept = [replace(record, run=writer.run_id) for record in records]

@@ -1,4 +1,4 @@
-"""What tuning comes to: the config, and what led to it; and the config as a file."""
+"""What tuning returns: the config and what led to it. Writes the config to a file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,11 @@ from mi300bench.tuning.search import Arm, Ranked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """The config, and what led to it, for the report."""
+    """The config, and what led to it, for the report.
+
+    step_model  of the default's step, where ranks exchange gradients in buckets
+    failures    reasons of points that gave no result
+    """
 
     config: TunedConfig
     knobs: Sequence[Knob]
@@ -26,15 +30,13 @@ class Tuned:
     arms: Sequence[Arm] = ()
     decision: Decision | None = None
     records: tuple[Measurement, ...] = field(default=())
-    step_model: StepModel | None = (
-        None  # of the default's step, where ranks exchange gradients in buckets
-    )
-    failures: tuple[str, ...] = ()  # points that gave no result on the way
+    step_model: StepModel | None = None
+    failures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def write(config: TunedConfig, path: Path) -> None:
-    """Write the tuned config, whole or not at all."""
+    """Write the tuned config; on failure no partial file takes its place."""
     partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,5 +44,5 @@ def write(config: TunedConfig, path: Path) -> None:
         partial.rename(path)
     except OSError as cause:
         raise NodeError(
-            f"{path} cannot be written: {cause.strerror}", hint="give another --out"
+            f"{path} cannot be written: {cause.strerror}", hint="give a --out that can be written"
         ) from cause

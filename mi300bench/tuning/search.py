@@ -1,4 +1,4 @@
-"""Ranking candidates by the step that the fits predict, and choosing which deserve fresh runs."""
+"""Rank candidates by their predicted step, and choose which of them get fresh runs."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,8 @@ from mi300bench.fit.step import SimulatedStep
 from mi300bench.schema.candidate import Candidate
 from mi300bench.schema.model import Prediction
 
-# A knob leaves its default only for a predicted gain over this share of the step; smaller ones the fits cannot promise.
+# The smallest predicted gain, as a share of the step, for which a knob is changed. The fits cannot
+# resolve a smaller one.
 WORTH_A_CHANGE = 0.015
 
 
@@ -25,7 +26,10 @@ Predict = Callable[[Candidate], Prediction]
 
 
 def rank(candidates: Iterable[Candidate], simulate: Simulate) -> list[Ranked]:
-    """Return the candidates, fastest predicted first; of equal ones that which changes less, and has fewer buckets."""
+    """Return the candidates, fastest predicted first.
+
+    Of equally fast ones, that with fewer changed knobs comes first, then that with fewer buckets.
+    """
     rows = []
     for candidate in candidates:
         step = simulate(candidate)
@@ -39,7 +43,11 @@ def rank(candidates: Iterable[Candidate], simulate: Simulate) -> list[Ranked]:
 
 
 def simplest(best: Candidate, simulate: Simulate, fits: Callable[[Candidate], bool]) -> Candidate:
-    """Return `best` with every knob back at its default whose change promises too little, the least gainful first."""
+    """Return `best` without the changes whose predicted gain is too small.
+
+    The change with the smallest gain is put back first. No change is put back if the candidate then
+    does not fit into memory.
+    """
 
     def seconds(candidate: Candidate) -> float:
         return simulate(candidate).step_s / candidate.work
@@ -58,7 +66,10 @@ def simplest(best: Candidate, simulate: Simulate, fits: Callable[[Candidate], bo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """A candidate that gets fresh runs. `reverts` is the knob that an ablation of the pick puts back, else empty."""
+    """A candidate that gets fresh runs.
+
+    `reverts` is the knob that an ablation puts back to its default; it is empty for other arms.
+    """
 
     candidate: Candidate
     reverts: str = ""
@@ -67,12 +78,14 @@ class Arm:
 def arms(
     default: Candidate, pick: Candidate, ranked: Sequence[Ranked], simulate: Simulate, *, count: int
 ) -> list[Arm]:
-    """Return what fresh runs have to tell apart: the default, the pick, and either its ablations or `count` - 1 more candidates.
+    """Return the arms: the default, the pick, and the pick's ablations.
 
-    The ablation of the change that promises least comes first, since a short budget drops the last ones.
+    A pick with one change has no ablation. Then the next best candidates run, so that `count`
+    candidates run in addition to the default. The ablation with the fastest predicted step comes
+    first, because a short budget drops the last arms.
     """
     chosen = [Arm(candidate=default)]
-    if not pick.changed:  # one candidate is run to see whether the prediction holds
+    if not pick.changed:  # the best other candidate runs, to test the prediction
         return (
             chosen + [Arm(candidate=row.candidate) for row in ranked if row.candidate.changed][:1]
         )

@@ -1,7 +1,7 @@
-"""Store -> tuned config, for every trainer: space, search, memory, fresh runs, decision.
+"""From records to a tuned config, for every trainer: space, search, memory, fresh runs, decision.
 
-The search is cheap (a prediction a candidate); fresh runs are not, so only the default, the best candidate and its
-ablations get them.
+The search only predicts steps, which is cheap. Fresh runs are not, so only the default, the best
+candidate and its ablations get them.
 """
 
 import sys
@@ -24,17 +24,18 @@ from mi300bench.tuning.result import Tuned
 from mi300bench.tuning.search import Ranked, arms, rank, simplest
 
 MOST_CANDIDATES = 200_000
-# How the batch or the devices are shared out decides about memory: its doubts are theirs.
+# These knobs decide how much memory a rank needs, so the doubts of the memory check are theirs too.
 LAYOUTS = (KnobKind.LAYOUT, KnobKind.MESH)
-# So many refusals of the best candidate by its memory are searched around.
+# The most searches after the memory check refused the best candidate.
 MOST_SETTLED = 12
 NOT_CONFIRMED = "not confirmed by fresh runs"
+NO_BASELINE = "not confirmed: the default does not fit into memory, so there is no baseline"
 
 
 def search(job: Job, space: Space) -> tuple[list[Ranked], Candidate]:
-    """Return the candidates that fit, best predicted first, and the best without changes that promise too little.
+    """Return the candidates that fit, best predicted first, and the best without its small changes.
 
-    Candidates that differ in nothing that affects memory are asked for their memory once.
+    The memory of candidates that differ only in knobs without effect on it is computed once.
     """
     strategy = strategy_of(job)
     fits_by_memory: dict[str, bool] = {}
@@ -64,24 +65,28 @@ def search(job: Job, space: Space) -> tuple[list[Ranked], Candidate]:
     return ranked, simplest(ranked[0].candidate, space.predictor.simulate, fits)
 
 
-def search_what_fits(
-    job: Job, space: Space, *, may_run: bool
-) -> tuple[list[Ranked], Candidate]:
-    """Return what `search` does, once it is known that the best fits; each refusal is searched around."""
+def search_what_fits(job: Job, space: Space, *, may_run: bool) -> tuple[list[Ranked], Candidate]:
+    """Return what `search` does, with a best candidate that was checked to fit.
+
+    After each refusal the search runs again without the refused candidate.
+    """
     for _ in range(MOST_SETTLED):
         ranked, best = search(job, space)
         if space.memory.settle(best, may_run=may_run):
             return ranked, best
     raise PlanError(
         f"none of the {MOST_SETTLED} best candidates fits: {space.memory.sentence(best)}",
-        hint="a smaller batch or --seq-len, or more devices",
+        hint="use a smaller batch, a smaller --seq-len, or more devices",
     )
 
 
 def tune(
     job: Job, records: Sequence[Measurement], settings: Settings, *, confirm_by_runs: bool = True
 ) -> Tuned:
-    """Return the tuned config for `job` from `records`; where asked, fresh runs confirm what can be seen here."""
+    """Return the tuned config for `job` from `records`.
+
+    With `confirm_by_runs`, fresh runs confirm what this machine can run.
+    """
     strategy = strategy_of(job)
     space = strategy.space(job, records, settings)
     ranked, best = search_what_fits(job, space, may_run=confirm_by_runs)
@@ -104,8 +109,7 @@ def tune(
         pick=pick,
         arms=fresh.arms,
         decision=fresh.decision,
-        default_fits=memory.fits(default),
-        unconfirmed=NOT_CONFIRMED,
+        unconfirmed=NOT_CONFIRMED if strategy.is_runnable(job, memory, default) else NO_BASELINE,
     )
     everything = (*records, *memory.records(), *fresh.records)
     return Tuned(
@@ -131,7 +135,10 @@ def _fresh_runs(
     *,
     confirm_by_runs: bool,
 ) -> FreshRuns:
-    """Return the fresh runs of what can be seen here of the default, the best and its ablations."""
+    """Return the fresh runs of the default, the best candidate and its ablations.
+
+    Only what this machine can run of them has fresh runs.
+    """
     strategy, default = strategy_of(job), space.default
     visible = [r for r in ranked if strategy.observable(job, r.candidate) == r.candidate]
     wanted = arms(
@@ -143,7 +150,7 @@ def _fresh_runs(
     )
     if not strategy.is_runnable(job, space.memory, default):
         sentence = space.memory.sentence(default)
-        notes.append(f"the default does not fit, so nothing can be compared with it: {sentence}")
+        notes.append(f"{NO_BASELINE} ({sentence})")
         return FreshRuns(arms=wanted)
     if not confirm_by_runs or len(wanted) < 2:
         return FreshRuns(arms=wanted)
@@ -158,14 +165,14 @@ def _fresh_runs(
 
 
 def _pick(job: Job, space: Space, best: Candidate, fresh: FreshRuns) -> Candidate:
-    """Return what the fresh runs decided, with what they could not show as it was predicted best."""
+    """Return the pick of the fresh runs; knobs that no run here shows keep their predicted best."""
     if fresh.decision is None:
         return best
     pick = fresh.arms[fresh.decision.pick].candidate
     unseen = [name for name in strategy_of(job).unobservable(job) if name in best.options]
     for name in unseen:
         pick = pick.with_option(name, best.options[name])
-    # What was slower on one device may be what makes the whole fit.
+    # A change that is slower on one device may be what makes the whole mesh fit.
     return best if unseen and not space.memory.fits(pick) else pick
 
 
@@ -222,7 +229,10 @@ def _config(
 
 
 def _evidence(job: Job, space: Space, knob: Knob, fresh: Sequence[str]) -> list[str]:
-    """Return the records behind a knob: of the predictions of its options, of memory where it saves some, of fresh runs."""
+    """Return the record ids behind a knob: of its options' predictions, of memory, of fresh runs.
+
+    Memory records count for knobs that save memory.
+    """
     rows = [
         identity
         for option in knob.options
@@ -239,7 +249,7 @@ def _evidence(job: Job, space: Space, knob: Knob, fresh: Sequence[str]) -> list[
 def _doubts(
     job: Job, space: Space, knob: Knob, pick: Candidate, recorded: Sequence[str]
 ) -> list[str]:
-    """Return the doubts of a knob: of its records, of its predictions, of the knob itself."""
+    """Return the doubts of a knob: of its records, of its predictions, and its own."""
     spec = job.spec.knob(knob.name)
     rows = list(recorded)
     for option in knob.options:

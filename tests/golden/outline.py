@@ -1,4 +1,7 @@
-"""What must not change between two versions: the figures, choices and evidence of a config and of a report, without their words."""
+"""What must not change between two versions of a config and of a report.
+
+These are figures, choices and evidence. Words may change.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,12 +11,12 @@ from mi300bench.schema.config import TunedConfig
 from mi300bench.schema.model import Interval
 from mi300bench.schema.record import Measurement
 
-# Published and compiled records are made anew by each version: what they are of identifies them, not their ids.
+# Each version makes published and compiled records again; their content identifies them, not ids.
 MADE_ANEW = (".plan",)
 
 
 def named(records: Iterable[Measurement]) -> dict[str, tuple[Any, ...]]:
-    """Return what each record is of, by its id."""
+    """Return what identifies each record between versions, by its id."""
     return {
         record.id: (
             record.probe,
@@ -32,7 +35,7 @@ def _interval(interval: Interval | None) -> Any:
 
 
 def of_config(tuned: TunedConfig, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """Return the config, its choices with alternatives and evidence, and what fresh runs gave."""
+    """Return the config, its choices with alternatives and evidence, and its fresh runs."""
     confirmed = tuned.confirmed
     return {
         "trainer": tuned.trainer,
@@ -62,22 +65,22 @@ def of_config(tuned: TunedConfig, names: Mapping[str, tuple[Any, ...]]) -> dict[
             "evidence": [names[identity] for identity in confirmed.evidence],
             "sides": [
                 (
-                    side.label,
-                    side.reverts,
-                    _interval(side.predicted_s),
-                    _interval(side.measured_s),
-                    _interval(side.ratio),
-                    _interval(side.over_best),
-                    [names[identity] for identity in side.evidence],
+                    arm.label,
+                    arm.reverts,
+                    _interval(arm.predicted_s),
+                    _interval(arm.measured_s),
+                    _interval(arm.ratio),
+                    _interval(arm.over_best),
+                    [names[identity] for identity in arm.evidence],
                 )
-                for side in confirmed.sides
+                for arm in confirmed.sides
             ],
         },
     }
 
 
 def of_page(page: Any) -> dict[str, Any]:
-    """Return, by section, its table's figures and ids, its evidence, and the figures in its sentences."""
+    """Return the figures and record ids of each section's table and sentences, and its evidence."""
     return {
         section.anchor: {
             "rows": [_figures(row) for row in section.table.rows] if section.table else [],

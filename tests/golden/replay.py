@@ -1,4 +1,4 @@
-"""A job run again from a store: what was measured then is measured now, record by record, in the same order."""
+"""Repeats a job from a store: each measurement returns the stored record, in the same order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ Step = tuple[CompiledStep, Measurement]
 
 
 def replayed(records: Sequence[Measurement]) -> Callable[[Plan, Settings], Measured]:
-    """Return a stand-in for `measure` that hands out the stored records of each point and pass, the oldest first."""
+    """Return a replacement of `measure` that returns the stored records, the oldest first."""
     left: dict[tuple[str, int], list[Measurement]] = {}
     for record in records:
         left.setdefault((record.point, record.pass_index), []).append(record)
@@ -49,7 +49,7 @@ def recompiled(
     Callable[[TrainerSpec, Sequence[Any]], Iterator[CompiledStep]],
     Callable[[TrainerSpec, Sequence[CompiledStep], Settings], list[Step]],
 ]:
-    """Return stand-ins for `compile_all` and `keep` that find each config's compiled step among the records."""
+    """Return replacements of `compile_all` and `keep` that return the stored compiled steps."""
 
     def stored(spec: TrainerSpec, config: Any) -> Measurement:
         mesh = str(spec.settings(config, 1).mesh)

@@ -1,7 +1,8 @@
-"""Configs and reports of a stored run are those that version 0.1.0 made of it: the same choices, figures and evidence.
+"""Configs and reports from a stored run have the choices, figures and evidence of version 0.1.0.
 
-``store/``, ``zaya1.toml`` and ``lora405b.toml`` were written by 0.1.0 (records of schema 1, configs of format 1) on a CPU of two
-cores: ``mi300bench autotune`` of each trainer's `tiny` preset, with real runs. ``page-*.json`` is what its report drew of them.
+Version 0.1.0 wrote ``store/``, ``zaya1.toml`` and ``lora405b.toml`` (records of schema 1, configs
+of format 1) on a CPU of two cores: ``mi300bench autotune`` of each trainer's `tiny` preset, with
+real runs. ``page-*.json`` has the figures of its reports.
 """
 
 import json
@@ -27,7 +28,8 @@ OPTIONS = {
     "zaya1": JobOptions(trainer="zaya1", preset="tiny", device="cpu"),
     "lora405b": JobOptions(trainer="lora405b", preset="tiny", device="cpu", ranks=4),
 }
-# Variables have rows of their own since schema 2. The published claims are not of this store: their words count figures.
+# Variables have their own rows since schema 2. Published claims do not come from this store, and
+# their sentences contain figures.
 REARRANGED = ("conditions", "claims")
 
 

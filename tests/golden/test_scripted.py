@@ -1,4 +1,7 @@
-"""The harness makes of a scripted clock, byte for byte, the records that version 0.1.0 made, but for schema 2's own changes."""
+"""Records of a scripted clock are, byte for byte, those of version 0.1.0.
+
+Only the changes of schema 2 are undone before the comparison.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A node that nobody measured, from published figures: labelled everywhere, wide, and bounded by its memory."""
+"""A node that nobody measured, from published figures: labelled, wide, bounded by its memory."""
 
 from dataclasses import replace
 
@@ -6,12 +6,15 @@ import pytest
 from mi300bench.errors import PlanError
 from mi300bench.measurement.settings import Settings
 from mi300bench.published.figures import published_device
+from mi300bench.schema.config import ChoiceBasis
+from mi300bench.schema.doubt import Modelled
 from mi300bench.schema.record import Origin, World
 from mi300bench.store.reader import read_records
 from mi300bench.strategies.job import Job
 from mi300bench.strategies.table import strategy_of
 from mi300bench.trainers.registry import spec_of
 from mi300bench.tuning.from_published import tune_from_published
+from mi300bench.tuning.tune import NO_BASELINE
 
 MI300X_BYTES = 206_141_652_992.0
 NODE = World(device="rocm", ranks=8)
@@ -28,7 +31,7 @@ def records_of(device: str, job: Job):
     return strategy_of(job).published_records(job, published_device(device))
 
 
-def test_the_config_says_that_nothing_was_measured_and_what_buckets_cannot_do(
+def test_the_config_is_labelled_and_knows_that_buckets_cannot_split_the_embedding(
     tmp_path, job: Job
 ) -> None:
     tuned = tune_from_published(job, published_device("mi300x"), Settings(store=tmp_path))
@@ -39,15 +42,18 @@ def test_the_config_says_that_nothing_was_measured_and_what_buckets_cannot_do(
         and config.confirmed is None
     )
     buckets = config.choices["ddp.bucket_cap_mb"]
-    assert any("not measured" in doubt for doubt in buckets.doubts)
-    assert any(
-        "DDP never splits a parameter" in doubt and "embedding" in doubt for doubt in buckets.doubts
-    )
-    assert (
-        config.choices["compute.recompute"].value == "block"
-    )  # all activations of the default do not fit
-    assert any("the default does not fit" in note for note in tuned.notes)
-    assert all(record.origin is Origin.MODELLED for record in read_records(tmp_path))
+    assert buckets.basis is ChoiceBasis.PREDICTED
+    assert any("embedding.weight" in doubt for doubt in buckets.doubts)
+    # All activations of the default do not fit, so there is nothing to compare with.
+    recompute = config.choices["compute.recompute"]
+    assert recompute.value == "block" and NO_BASELINE in recompute.why
+    assert any(note.startswith(NO_BASELINE) for note in tuned.notes)
+    stored = read_records(tmp_path)
+    assert stored and all(record.origin is Origin.MODELLED for record in stored)
+    for record in stored:
+        (doubt,) = record.doubts
+        assert isinstance(doubt, Modelled)
+    assert set(buckets.evidence) <= {record.id for record in stored}
     wide = buckets.alternatives[0].predicted_s
     assert wide.high / wide.low > 1.5
 

@@ -1,4 +1,4 @@
-"""Ranking, dropping what promises too little, and what gets fresh runs; on a made-up space whose steps are known."""
+"""Ranking, dropping small gains, and choosing what gets fresh runs, on a space with known steps."""
 
 from types import SimpleNamespace
 
@@ -38,7 +38,7 @@ def test_candidates_are_compared_for_the_same_useful_work(ranked) -> None:
     assert ranked[0].seconds == pytest.approx((10 - 2 - 0.05 + 3) / 2)
 
 
-def test_a_change_that_promises_too_little_is_dropped(ranked) -> None:
+def test_a_change_whose_predicted_gain_is_too_small_is_dropped(ranked) -> None:
     kept = simplest(ranked[0].candidate, simulate, lambda _: True)
     assert kept.changed == ("a", "c")
     # Unless what is left without it does not fit.
@@ -49,7 +49,7 @@ def test_a_change_that_promises_too_little_is_dropped(ranked) -> None:
     )
 
 
-def test_a_pick_of_several_changes_runs_beside_its_ablations_least_promising_first(ranked) -> None:
+def test_a_pick_of_several_changes_runs_with_its_ablations_fastest_first(ranked) -> None:
     default = default_of(KNOBS)
     pick = simplest(ranked[0].candidate, simulate, lambda _: True)
     chosen = arms(default, pick, ranked, simulate, count=2)
@@ -57,13 +57,13 @@ def test_a_pick_of_several_changes_runs_beside_its_ablations_least_promising_fir
     assert not chosen[0].candidate.changed and chosen[2].candidate.changed == ("c",)
 
 
-def test_without_a_promising_pick_one_candidate_runs_to_see_whether_that_holds(ranked) -> None:
+def test_without_a_pick_the_best_other_candidate_runs_to_test_the_prediction(ranked) -> None:
     default = default_of(KNOBS)
     chosen = arms(default, default, ranked, simulate, count=2)
     assert len(chosen) == 2 and chosen[1].candidate is ranked[0].candidate
 
 
-def test_a_pick_of_one_change_runs_beside_the_next_best(ranked) -> None:
+def test_a_pick_of_one_change_runs_with_the_next_best(ranked) -> None:
     default = default_of(KNOBS)
     pick = default.with_option("a", KNOBS[0].options[1])
     chosen = arms(default, pick, ranked, simulate, count=2)

@@ -58,7 +58,7 @@ def need_of(job: Job, config, load: float = 1.0) -> float:
 
 @pytest.fixture
 def timeline(make_record, job: Job):
-    """Return a function that makes the timeline of a layout with changed keys, its phases stretched."""
+    """Return a function that makes the timeline of a layout with changed keys and longer phases."""
 
     def make(layout=None, stretch: float = 1.0, **keys):
         layout = layout or default_layout(job)
@@ -123,7 +123,7 @@ def test_a_choice_names_the_records_it_rests_on(job: Job, records) -> None:
     assert ZAYA1.from_tables(tuned.config.config) is not None
 
 
-def test_a_measured_change_is_weighed_and_an_unmeasured_one_is_said(
+def test_a_measured_change_is_weighed_and_an_unmeasured_one_is_noted(
     job: Job, records, timeline
 ) -> None:
     faster = timeline(stretch=0.5, **{"compute.experts": "loop"})
@@ -135,8 +135,9 @@ def test_a_measured_change_is_weighed_and_an_unmeasured_one_is_said(
         and tuned.config.config["compute"]["experts"] == "loop"
     )
     assert choice.alternatives[0].value == "loop" and len(choice.alternatives) == 2
-    assert any("compute.experts=padded was not measured" in note for note in tuned.notes)
-    assert any("2.0 times an even share" in doubt for doubt in choice.doubts)
+    assert any("compute.experts=padded" in note for note in tuned.notes)
+    assert not any("compute.experts=loop" in note for note in tuned.notes)
+    assert ZAYA1.knob("experts").doubt.format(expert_load=2.0) in choice.doubts
 
 
 def test_ranks_and_threads_are_chosen_with_the_micro_batch_at_the_same_global_batch(
@@ -176,10 +177,8 @@ def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(
     small_job = replace(job, memory_limit=1e6)
     with pytest.raises(PlanError) as caught:
         search(small_job, space_of(small_job, found))
-    assert (
-        "no candidate fits into 976.6 KiB" in str(caught.value)
-        and "--memory-limit" in caught.value.hint
-    )
+    assert "976.6 KiB" in str(caught.value) and "--memory-limit" in caught.value.hint
+    assert "micro_batch 1" in str(caught.value)  # it needs least
 
 
 def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fits(
@@ -338,7 +337,7 @@ def test_one_rank_has_no_buckets_and_all_other_knobs(job: Job, timeline) -> None
     )
 
 
-def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(
+def test_rounds_are_added_once_if_three_cannot_prove_a_relevant_gain(
     monkeypatch, job: Job, make_record
 ) -> None:
     runs = []
@@ -349,12 +348,18 @@ def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(
         runs.append(plan)
         records = tuple(
             make_record(
-                "zaya1.step", params=dict(point.params), samples=(seconds[side][start + number],) * 3, pass_index=number,
-                point=point.key, world=point.world, work=Work(flop=1e9), id=f"{side}-{start + number}",
+                "zaya1.step",
+                params=dict(point.params),
+                samples=(seconds[arm][start + number],) * 3,
+                pass_index=number,
+                point=point.key,
+                world=point.world,
+                work=Work(flop=1e9),
+                id=f"{arm}-{start + number}",
             )
-            for side, point in enumerate(plan.points)
+            for arm, point in enumerate(plan.points)
             for number in range(3)
-        )  # fmt: skip
+        )
         return Measured(run="r", path=Path("r"), records=records, tally=Tally())
 
     monkeypatch.setattr(confirming, "measure", scripted)
@@ -363,7 +368,7 @@ def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(
         Arm(candidate=knob),
         Arm(candidate=knob.with_option("experts", Option(keys={"compute.experts": "loop"}))),
     ]
-    said: list[str] = []
+    messages: list[str] = []
 
     def confirmed(settings: Settings) -> confirming.FreshRuns:
         return confirm(
@@ -375,10 +380,10 @@ def test_rounds_are_added_once_where_three_cannot_tell_an_effect_that_matters(
             settings=settings,
         )
 
-    found = confirmed(Settings(say=said.append))
-    assert len(runs) == 2 and "adding as many" in said[0]
-    assert found.decision is not None and found.decision.rounds == 6 and found.decision.pick == 1
-    assert len(found.evidence[1]) == 6
+    fresh = confirmed(Settings(say=messages.append))
+    assert len(runs) == 2 and len(messages) == 1
+    assert fresh.decision is not None and fresh.decision.rounds == 6 and fresh.decision.pick == 1
+    assert len(fresh.evidence[1]) == 6
     # A clear answer needs no more.
     runs.clear()
     seconds[0] = [1.5, 1.51, 1.49]
@@ -397,13 +402,31 @@ def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
     assert affordable(left(1.0), 1.0, arms=3, rounds=3)[0] == 2
 
 
+@pytest.mark.alone
 @pytest.mark.torch
 def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> None:
     answer = subprocess.run(
-        [sys.executable, "-m", "mi300bench", "autotune", "zaya1", "--preset", "tiny", "--device", "cpu", "--budget", "60s",
-         "--node", "n1"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "mi300bench",
+            "autotune",
+            "zaya1",
+            "--preset",
+            "tiny",
+            "--device",
+            "cpu",
+            "--budget",
+            "60s",
+            "--node",
+            "n1",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
     assert answer.returncode == 0, answer.stderr
     tuned = tuned_config.read(tmp_path / "tuned.toml")
     assert tuned.choices["ddp.bucket_cap_mb"].evidence
@@ -412,7 +435,7 @@ def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> N
 
 
 def test_a_budget_that_is_too_short_says_which_one_is_enough(make_record, tmp_path: Path) -> None:
-    """Nine points are what every choice rests on; three of them came out in 10 s, of which measuring may take 0.45."""
+    """Every choice needs nine points; three took 10 s, and measuring gets 0.45 of a budget."""
     records = tuple(make_record(id=f"r{i}") for i in range(3))
     measured = Measured(
         run="r", path=tmp_path / "r.jsonl", records=records, tally=Tally(ok=3, left_out=6)
