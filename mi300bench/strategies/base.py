@@ -1,8 +1,8 @@
-"""What a strategy is: a kind of parallelism, with its measuring stages, its predictor and its memory.
+"""What a strategy is: a kind of parallelism, with its measuring stages, predictor and memory check.
 
-The tuning loop (`mi300bench.tuning`) is one for all of them. A strategy answers its questions and never
-runs the loop: what has to be measured, what a candidate is predicted to take, whether it fits, which
-point trains it, what of it a run on this machine can show.
+All strategies share one tuning loop (`mi300bench.tuning`). A strategy never runs the loop. It
+answers questions: what has to be measured, what a step is predicted to take, whether a candidate
+fits, which point trains it, and what a run on this machine can show of it.
 """
 
 import abc
@@ -25,7 +25,7 @@ from mi300bench.strategies.job import Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Points that are measured together, and what they are for."""
+    """Points that are measured together, and their purpose."""
 
     purpose: str
     points: Sequence[Point]
@@ -33,9 +33,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """Where a job is to run: options of the command line that a strategy turns into a world.
+    """The options of the command line that a strategy turns into a world.
 
-    `ranks` and `launcher` as given; `is_absent`: the machine is not this one, so nothing is checked.
+    With `is_absent` the job is for another machine, so nothing is checked against this one.
     """
 
     device: str
@@ -45,43 +45,46 @@ class Request:
 
 
 class Predictor(Protocol):
-    """Seconds of a candidate's step."""
+    """Predicts the seconds of a candidate's step."""
 
     def simulate(self, candidate: Candidate) -> SimulatedStep:
-        """Return the step for ranking."""
+        """Return the candidate's step; its seconds rank the candidates."""
 
     def predict(self, candidate: Candidate) -> Prediction:
         """Return the seconds with an interval, evidence and doubts."""
 
 
 class MemoryCheck(abc.ABC):
-    """Whether a candidate fits. What is not known well enough is found out by `settle`."""
+    """Whether a candidate fits into memory. `settle` measures or compiles doubtful cases."""
 
     @abc.abstractmethod
     def held(self, candidate: Candidate) -> float:
-        """Return the bytes that a rank or device of the candidate is taken to hold."""
+        """Return the bytes that a rank or device of the candidate needs, as far as known."""
 
     @abc.abstractmethod
     def fits(self, candidate: Candidate) -> bool:
-        """Return whether the candidate stays under the limit, as far as it is known."""
+        """Return whether the candidate stays under the limit, as far as known."""
 
     @abc.abstractmethod
     def settle(self, candidate: Candidate, *, may_run: bool) -> bool:
-        """Find out what `candidate` needs where that is in doubt; return whether it still fits.
+        """Measure or compile `candidate` if its need is in doubt; return whether it fits.
 
-        `may_run`: a process of it may be run for that.
+        `may_run` allows to run a process of it.
         """
 
     @abc.abstractmethod
     def sentence(self, candidate: Candidate) -> str:
-        """Return what the candidate holds and may hold, for a person."""
+        """Return the candidate's need and its limit as a sentence."""
 
     @abc.abstractmethod
     def refusal(self, candidates: Sequence[Candidate]) -> PlanError:
-        """Return the error that none of `candidates` fits: the nearest of them, and what to change."""
+        """Return the error that none of `candidates` fits.
+
+        It names the candidate that needs least, and what to change.
+        """
 
     def evidence(self) -> tuple[str, ...]:
-        """Return the ids of the records that the memory of every candidate rests on."""
+        """Return the ids of the records behind every candidate's memory."""
         return ()
 
     def records(self) -> tuple[Measurement, ...]:
@@ -93,7 +96,7 @@ class MemoryCheck(abc.ABC):
         return ()
 
     def notes(self) -> tuple[str, ...]:
-        """Return what could not be found out."""
+        """Return what could not be checked."""
         return ()
 
 
@@ -101,10 +104,11 @@ class MemoryCheck(abc.ABC):
 class Space:
     """The knobs that the records can weigh, what predicts a candidate's step, and whether it fits.
 
-    first        the record whose node, device and origin the config carries
-    predictor    of the whole step; `observed_predictor` of what a run on this machine shows of it
-    readings     of the default's step, by name: what the trainer's doubts mention
-    step_model   of the default's step, where ranks exchange gradients in buckets
+    first               the record that gives the config its node, device and origin
+    predictor           predicts the whole step
+    observed_predictor  predicts what a run on this machine shows of the step, if not all of it
+    readings            of the default's step, by name: figures for the trainer's doubts
+    step_model          of the default's step, where ranks exchange gradients in buckets
     """
 
     knobs: tuple[Knob, ...]
@@ -125,7 +129,7 @@ class Space:
 
 
 class Strategy(abc.ABC):
-    """A kind of parallelism. Instances hold nothing: a job is handed to each method."""
+    """A kind of parallelism. It has no state: each method gets the job."""
 
     name: str
 
@@ -137,27 +141,32 @@ class Strategy(abc.ABC):
 
     @abc.abstractmethod
     def stages(self, job: Job) -> list[Stage]:
-        """Return what has to be measured: without the first stage there is no choice; each later one
-        widens the search."""
+        """Return what has to be measured.
+
+        The first stage is necessary; each later one adds options to the search.
+        """
 
     @abc.abstractmethod
     def space(self, job: Job, records: Sequence[Measurement], settings: Settings) -> Space:
-        """Return the space that `records` can weigh; `RecordError` names the command that measures what is missing."""
+        """Return the space that `records` can weigh.
+
+        `RecordError` names the command that measures what is missing.
+        """
 
     @abc.abstractmethod
     def step_point(self, job: Job, candidate: Candidate, stop: Stop) -> Point:
-        """Return the point that trains whole steps of a candidate, as far as they can be run here."""
+        """Return the point that trains steps of a candidate, as far as this machine can."""
 
     @abc.abstractmethod
     def published_records(self, job: Job, device: PublishedDevice) -> Iterator[Measurement]:
-        """Yield records that stand in for measurements of a device, from published figures."""
+        """Yield records from published figures of a device, in place of measurements."""
 
     def labelled(self, job: Job, settings: Settings, worlds: Iterable[World]) -> Settings:
-        """Return the settings for points in `worlds`, with their origin where it is not what was asked for."""
+        """Return the settings for points in `worlds`, with another origin if they are emulated."""
         return settings
 
     def is_possible(self, job: Job, candidate: Candidate) -> bool:
-        """Return whether the trainer can have the candidate's keys."""
+        """Return whether the trainer accepts the candidate's keys."""
         return True
 
     def observable(self, job: Job, candidate: Candidate) -> Candidate:
@@ -165,7 +174,7 @@ class Strategy(abc.ABC):
         return candidate
 
     def unobservable(self, job: Job) -> Mapping[str, str]:
-        """Return the knobs that no run on this machine shows, with the reason."""
+        """Return the knobs whose effect no run on this machine shows, with the reason."""
         return {}
 
     def is_runnable(self, job: Job, memory: MemoryCheck, candidate: Candidate) -> bool:
@@ -173,21 +182,21 @@ class Strategy(abc.ABC):
         return memory.fits(candidate)
 
     def run_factor(self) -> float:
-        """Return by how much a fresh run of a step takes longer than its prediction, for budgets."""
+        """Return the time of a fresh run over that of its steps, to plan the budget."""
         return 1.0
 
     def part_that_ran(self, job: Job) -> str:
-        """Return what of a step the fresh runs were; empty where they were whole steps."""
+        """Return which part of a step the fresh runs were; empty for whole steps."""
         return ""
 
     def derived(
         self, job: Job, space: Space, pick: Candidate, settings: Settings
     ) -> Mapping[str, Choice]:
-        """Return the choices that follow from the pick and were not searched."""
+        """Return the choices that follow from the pick without a search."""
         return {}
 
     def launch_keys(self, job: Job, pick: Candidate) -> Mapping[str, Any]:
-        """Return the keys of the config that say how the pick is started."""
+        """Return the keys of the config that define how the pick is launched."""
         return {}
 
     def ranks(self, job: Job, pick: Candidate) -> int:

@@ -1,4 +1,4 @@
-"""What is tuned: a trainer's config in a world, and what may be changed about it. One job for every trainer."""
+"""What is tuned: a trainer's config in a world, and what may be changed about it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,24 +10,26 @@ from mi300bench.schema.record import Scalar, World
 from mi300bench.schema.run_settings import RunSettings
 from mi300bench.schema.trainer import Effect, KnobKind, KnobRequest, KnobSpec, TrainerSpec
 
-# Two pairs of runs agree by chance too often; three rarely do.
+# Two pairs of runs often agree by chance; three rarely do.
 FEWEST_ROUNDS = 3
-# How far shapes may move the parameters, relative.
+# The largest relative change of the parameters by another shape.
 DEFAULT_TOLERANCE = 0.02
 KEEPS_SHAPES = "shapes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A trainer's config in a world, how it is confirmed, and what limits the search.
+    """A trainer's config in a world, how the pick is confirmed, and the limits of the search.
 
-    world            ranks with a process each, or the devices of a mesh, as the trainer's strategy has it
-    memory_limit     bytes a rank or device; None where no limit is known
-    may_regroup      ranks and threads may be chosen too
-    keep_shapes      leave the model's shapes, or the length of sequences, alone
-    param_tolerance  how far shapes may move the active and the total parameters, relative
-    precisions       to weigh beside the config's own
-    only             knobs to weigh; all where it is empty
+    world            the ranks with a process each, or the devices of a mesh
+    rounds           fresh runs of each arm
+    candidates       arms other than the default, where the pick has no ablations
+    memory_limit     bytes of a rank or device; None if no limit is known
+    may_regroup      ranks and threads may be changed too
+    keep_shapes      do not tune the model's shapes or the sequence length
+    param_tolerance  largest relative change of the active and of the total parameters by a shape
+    precisions       to weigh in addition to the config's own
+    only             knobs to weigh; all if empty
     """
 
     spec: TrainerSpec
@@ -43,34 +45,38 @@ class Job:
     only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.rounds < FEWEST_ROUNDS or self.candidates < 1:
-            raise PlanError(
-                f"{self.rounds} rounds of {self.candidates} candidate(s) confirm nothing",
-                hint=f"--rounds of at least {FEWEST_ROUNDS}, --candidates of at least 1; "
-                "or --no-confirm with tune",
-            )
+        for option, value, least in (
+            ("rounds", self.rounds, FEWEST_ROUNDS),
+            ("candidates", self.candidates, 1),
+        ):
+            if value < least:
+                raise PlanError(
+                    f"--{option} must be at least {least} (got {value})",
+                    hint=f"give --{option} {least}, or tune with --no-confirm",
+                )
         unknown = [name for name in self.only if name not in self.spec.knob_names]
         if unknown:
             raise PlanError(
                 f"{self.spec.name} has no knob {unknown[0]!r}",
-                hint=f"--only with some of {', '.join(self.spec.knob_names)}",
+                hint=f"give --only one or more of {', '.join(self.spec.knob_names)}",
             )
         if not 0 < self.param_tolerance < 0.5:
             raise PlanError(
                 f"--param-tolerance must be between 0 and 0.5 (got {self.param_tolerance:g})",
-                hint="--param-tolerance 0.02",
+                hint=f"give --param-tolerance {DEFAULT_TOLERANCE:g}, which is the default",
             )
         if self.memory_limit is not None and self.memory_limit <= 0:
             raise PlanError(
                 f"--memory-limit must be over 0 bytes (got {self.memory_limit:g})",
-                hint="--memory-limit 16GiB",
+                hint="give --memory-limit 16GiB, or leave it out to use the device's memory",
             )
 
         mesh = self.settings.mesh
         if mesh is not None and mesh.devices != self.world.ranks:
             raise PlanError(
-                f"a mesh of {mesh} does not cover {self.world.ranks} devices",
-                hint="--ranks, or another mesh",
+                f"the mesh {mesh} (dp, fsdp, mp) has {mesh.devices} devices, but the job has "
+                f"{self.world.ranks}",
+                hint=f"give --ranks {mesh.devices}, or a mesh of {self.world.ranks} devices",
             )
 
     @property
@@ -98,11 +104,11 @@ class Job:
         return [k for k in self.spec.knobs if k.kind in kinds and self.weighs(k.name)]
 
     def with_keys(self, keys: Mapping[str, Any]) -> Any:
-        """Return the trainer's config with `keys` set; `PlanError` where it cannot have them."""
+        """Return the trainer's config with `keys` set; `PlanError` for impossible values."""
         return self.spec.override(self.config, keys)
 
     def is_possible(self, keys: Mapping[str, Any]) -> bool:
-        """Return whether the config can have `keys`: a mesh has to divide the batch."""
+        """Return whether the config accepts `keys`; a mesh has to divide the batch, for example."""
         try:
             self.with_keys(keys)
         except PlanError:
@@ -119,7 +125,7 @@ class Job:
         return described.flop_per_token / self.described.flop_per_token
 
     def request(self, *, is_short_of_memory: bool) -> KnobRequest:
-        """Return what the options of the trainer's knobs depend on."""
+        """Return the input for the options of the trainer's knobs."""
         return KnobRequest(
             config=self.config,
             ranks=self.world.ranks,
@@ -133,5 +139,5 @@ class Job:
         return self.spec.point_params(config, changed)
 
     def affects_memory(self, knob: str) -> bool:
-        """Return whether a knob changes what a rank or device holds."""
+        """Return whether a knob changes the memory of a rank or device."""
         return Effect.MEMORY in self.spec.knob(knob).affects

@@ -1,4 +1,4 @@
-"""The strategies by name. A new kind of parallelism is a package here and a line in this table."""
+"""The strategies by name. To add one, make a package here and add it to this table."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ def strategy_for(spec: TrainerSpec) -> Strategy:
     if spec.strategy not in STRATEGIES:
         raise PlanError(
             f"{spec.name} declares the strategy {spec.strategy!r}, which does not exist",
-            hint=f"one of {', '.join(STRATEGIES)} in its spec.py",
+            hint=f"use one of {', '.join(STRATEGIES)} in its spec.py",
         )
     return STRATEGIES[spec.strategy]
 

@@ -19,9 +19,18 @@ def curves(op: str, ranks: int, *, busbw: float = 336e9, latency: float = 0.0) -
     factor = (2 if op == "all_reduce" else 1) * (ranks - 1) / ranks
     sizes = tuple(2.0**power for power in range(10, 36, 3))
     return LinkModel(
-        op=op, ranks=ranks, backend="nccl", sizes=sizes, seconds=tuple(latency + s * factor / busbw for s in sizes),
-        latency_s=latency, bandwidth=busbw / factor, knee_bytes=0.0, kink_bytes=None, errors=(0.05,), evidence=(f"{op}{ranks}",),
-    )  # fmt: skip
+        op=op,
+        ranks=ranks,
+        backend="nccl",
+        sizes=sizes,
+        seconds=tuple(latency + s * factor / busbw for s in sizes),
+        latency_s=latency,
+        bandwidth=busbw / factor,
+        knee_bytes=0.0,
+        kink_bytes=None,
+        errors=(0.05,),
+        evidence=(f"{op}{ranks}",),
+    )
 
 
 def traffic(tokens: int, remat: str) -> MeshTraffic:

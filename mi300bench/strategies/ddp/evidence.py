@@ -1,4 +1,4 @@
-"""From a store's records to the fits that a choice rests on. What is missing names the command that measures it."""
+"""From records to the fits behind a choice. Errors name the command that measures the rest."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,27 +31,25 @@ from mi300bench.strategies.ddp.layouts import (
 from mi300bench.strategies.ddp.predictor import DataParallelPredictor, Identity
 from mi300bench.strategies.job import Job
 
-# How many all-reduces at once the concurrency of a link is measured with.
+# The number of concurrent all-reduces with which a link is measured.
 PAIR = 2
 
 
 def groups(
     records: Iterable[Measurement], probe: str, world: World, **params: Scalar
 ) -> list[Sequence[Measurement]]:
-    """Return the passes of each point of a probe in a world, measured without an environment of its own."""
-    chosen = (
-        r for r in select(records, probe, **params) if r.world == world and not r.environment
-    )
+    """Return the passes of each point of a probe in a world, without set environment variables."""
+    chosen = (r for r in select(records, probe, **params) if r.world == world and not r.environment)
     return list(by_point(chosen).values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvidence:
-    """What the records hold of a job's step.
+    """What the records contain about a job's step.
 
-    options       of each knob whose options were run, those that were
+    options       the measured options of each knob whose options are run
     memory        the memory record of the default config, or None
-    readings      of the default's timeline, by name: their mean
+    readings      the means of the default's readings, by name
     used          the records behind the predictor
     """
 
@@ -68,13 +66,13 @@ class StepEvidence:
 def link_and_overlap(
     records: Sequence[Measurement], world: World
 ) -> tuple[LinkModel, OverlapModel, list[Measurement]]:
-    """Return the all-reduce curve and the overlap of a world, and their records; `RecordError` says what is missing.
+    """Return the all-reduce curve and the overlap of a world, and their records.
 
-    Gradients travel as float32, so the all-reduce curve is that of float32.
+    The curve is that of float32, because gradients are float32. `RecordError` names a missing part.
     """
     links = groups(records, "collective.all_reduce", world, dtype="float32", inflight=None)
     pairs = groups(records, "collective.all_reduce", world, dtype="float32", inflight=PAIR)
-    # As many all-reduces at once as the backend runs, since that is what disturbs a backward pass.
+    # The overlap is measured with as many concurrent all-reduces as the backend runs.
     lanes = LANES.get(str(links[0][0].conditions.get("backend", "")), 1) if links else 1
     overlaps = groups(records, "overlap", world, inflight=lanes if lanes > 1 else None)
     for points, what, command in (
@@ -91,20 +89,21 @@ def link_and_overlap(
     ):
         if not points:
             raise RecordError(
-                f"the store has no {what} {_place(world)}", hint=f"measure it: {command}"
+                f"the store has no record of {what} {_place(world)}",
+                hint=f"measure it: {command}",
             )
     used = [record for group in (links, pairs, overlaps) for passes in group for record in passes]
     return fit_link(links, pairs=pairs), fit_overlap(overlaps), used
 
 
 def _place(world: World) -> str:
-    return f"among {world.ranks} ranks of {world.threads or 'default'} threads on {world.device}"
+    return f"on {world.ranks} ranks of {world.threads or 'default'} threads ({world.device})"
 
 
 def _timeline(
     records: Sequence[Measurement], job: Job, layout: Layout, keys: Mapping[str, Any]
 ) -> Timeline | None:
-    """Return the timeline of exactly this point, or None where it was not measured."""
+    """Return the timeline of exactly this point; None if it was not measured."""
     wanted = timeline_params(job, layout, keys)
     points = groups(records, f"{job.trainer}.backward", layout.world, **wanted)
     exact = [passes for passes in points if dict(passes[0].params) == wanted]
@@ -114,9 +113,9 @@ def _timeline(
 def gather(
     records: Sequence[Measurement], job: Job, wanted: Mapping[KnobSpec, Sequence[Mapping[str, Any]]]
 ) -> StepEvidence:
-    """Return what `records` say about a job and about the options `wanted` of its knobs.
+    """Return what `records` contain about a job and about the options `wanted` of its knobs.
 
-    The default's own curves must be there; an option without records is left out, with a note.
+    The records of the default are necessary. An option without records is left out, with a note.
     """
     default = default_layout(job)
     first = _timeline(records, job, default, {})
@@ -137,8 +136,8 @@ def gather(
         timeline = _timeline(records, job, layout, {})
         if timeline is None:
             notes.append(
-                f"micro-batch {layout.micro_batch} on {layout.world.ranks} rank(s) "
-                "was not measured and is not weighed"
+                f"not weighed: micro-batch {layout.micro_batch} on {layout.world.ranks} rank(s) "
+                "was not measured"
             )
             continue
         if layout.world.ranks > 1:
@@ -158,7 +157,7 @@ def gather(
             option = Option(keys=keys)
             if changed is None:
                 text = ", ".join(f"{key}={value}" for key, value in keys.items())
-                notes.append(f"{text} was not measured and is not weighed")
+                notes.append(f"not weighed: {text} was not measured")
                 continue
             effects[option.identity] = factors_between(first, changed)
             options.setdefault(knob.name, []).append(option)
@@ -177,14 +176,17 @@ def gather(
 
 
 def _memory(records: Sequence[Measurement], job: Job) -> Measurement | None:
-    """Return the memory record of exactly the default: a pick that was measured near the limit tells nothing of it."""
+    """Return the memory record of the default; None if there is none.
+
+    Records of other candidates, measured near the limit, do not count.
+    """
     whole = step_params(job, {})
     rows = select(records, f"{job.trainer}.memory", **whole)
     return next((r for r in rows if r.world == job.world and r.params == whole), None)
 
 
 def _readings(job: Job, timeline: Sequence[Measurement]) -> dict[str, float]:
-    """Return the mean of each reading that the trainer's memory and doubts depend on; 1 where nothing was read."""
+    """Return the mean of each reading that the trainer declares; 1 for a reading without values."""
     means = {}
     for name in job.spec.readings:
         values = [float(v) for record in timeline for v in record.series.get(name, ())]
@@ -193,7 +195,7 @@ def _readings(job: Job, timeline: Sequence[Measurement]) -> dict[str, float]:
 
 
 def _products(records: Sequence[Measurement], job: Job) -> GemmModel | None:
-    """Return the fit of products in the job's world and type, or None where too few shapes were measured."""
+    """Return the fit of products in the job's world and precision; None for too few shapes."""
     points = groups(
         records,
         "gemm",

@@ -1,4 +1,4 @@
-"""Ways to share a global batch out: sequences at once, micro-batches before an update, ranks and threads."""
+"""Ways to split a global batch: micro-batch, accumulation, ranks and threads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from mi300bench.schema.candidate import Knob, Option
 from mi300bench.schema.record import Scalar, World
 from mi300bench.strategies.job import Job
 
-# Keys of the config that every trainer of this strategy has.
+# Keys that the config of every trainer of this strategy has.
 MICRO_BATCH, ACCUMULATE = "data.micro_batch", "data.accumulate"
 RANKS, THREADS = "launch.ranks", "launch.threads"
 BATCH_KNOB = "batch"
-# How many micro-batches, halved from the largest, are weighed in each world.
+# The number of micro-batches to weigh in each world: the largest, its half, and so on.
 MOST_BATCHES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """One way to share a global batch out."""
+    """One way to split a global batch."""
 
     world: World
     micro_batch: int
@@ -27,7 +27,7 @@ class Layout:
 
     @property
     def keys(self) -> dict[str, int]:
-        """Return the layout as keys of a config, without its world."""
+        """Return the micro-batch and the accumulation as keys of a config."""
         return {MICRO_BATCH: self.micro_batch, ACCUMULATE: self.accumulate}
 
 
@@ -50,7 +50,10 @@ def layouts_of(job: Job) -> list[Layout]:
 
 
 def layouts(*, global_batch: int, default: Layout, worlds: Sequence[World]) -> list[Layout]:
-    """Return the default, then the other ways to share `global_batch` out over `worlds`, large micro-batches first."""
+    """Return the default, then the other ways to split `global_batch` over `worlds`.
+
+    Large micro-batches come first. A world whose ranks do not divide the batch is left out.
+    """
     rows = [default]
     for world in worlds:
         if global_batch % world.ranks:
@@ -64,7 +67,7 @@ def layouts(*, global_batch: int, default: Layout, worlds: Sequence[World]) -> l
 
 
 def batch_knob(rows: Sequence[Layout]) -> Knob:
-    """Return the knob of layouts; the default is the first."""
+    """Return the knob of the layouts in `rows`; the first one is the default."""
     default, options = rows[0], [Option()]
     for layout in rows[1:]:
         keys: dict[str, Any] = dict(layout.keys)
@@ -76,11 +79,14 @@ def batch_knob(rows: Sequence[Layout]) -> Knob:
 
 
 def timeline_params(job: Job, layout: Layout, keys: Mapping[str, Any]) -> dict[str, Scalar]:
-    """Return the parameters of the point that trains one micro-batch of `layout` with `keys` set."""
+    """Return the parameters of the point that trains one micro-batch with `keys` set."""
     return job.point_params(job.config, {MICRO_BATCH: layout.micro_batch, **keys})
 
 
 def step_params(job: Job, keys: Mapping[str, Any]) -> dict[str, Scalar]:
-    """Return the parameters of the point that trains whole steps, accumulation included, with `keys` set."""
+    """Return the parameters of the point that trains whole steps with `keys` set.
+
+    A whole step includes the accumulation. Ranks and threads belong to the world, not to the point.
+    """
     inside = {name: value for name, value in keys.items() if name not in (RANKS, THREADS)}
     return job.point_params(job.config, {ACCUMULATE: default_layout(job).accumulate} | inside)

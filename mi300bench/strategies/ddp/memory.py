@@ -1,8 +1,9 @@
-"""Whether a candidate fits into memory: the trainer's model of it, corrected by what a process was seen to hold.
+"""Whether a candidate fits into memory: the trainer's memory model, corrected by a measurement.
 
-The model counts tensors. A process holds more: what its allocator keeps, what libraries need. The memory record has both for
-the default config, and their ratio is taken for all candidates; without a record the model's bytes stand alone, and that is
-a doubt. Near the limit a process of the candidate is run, and what it holds decides.
+The model counts tensors. A process needs more, for its allocator and for libraries. The memory
+record of the default config has both figures, and their ratio is used for all candidates. Without a
+record only tensors count, and that is a doubt. Near the limit a process of the candidate is run,
+and its measured memory decides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,22 +17,25 @@ from mi300bench.strategies.base import MemoryCheck
 from mi300bench.strategies.job import Job
 from mi300bench.units import format_bytes
 
-# What a process holds over its tensors differs between configs by some per cent (1.48 to 1.61 times were seen), so that much of a
-# limit stays free.
+# The ratio of process to tensors differs between configs (1.48 to 1.61 were measured), so the
+# predicted bytes get this margin.
 MARGIN = 1.15
-# From this share of the limit on a pick is measured before it is proposed.
+# A pick that needs more than this share of the limit is measured before it is proposed.
 NEAR = 0.6
-# Beyond this relative difference of model and instrument the model is not to be trusted, and that is a doubt.
+# A larger relative difference between memory model and measurement is a doubt.
 MODEL_ERROR = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessMemory:
-    """Bytes of a rank: `base` before the model is built, `overhead` of the process over its tensors, from `evidence`.
+    """What was measured of a rank's process.
 
-    error    of the trainer's model for the default config, relative; None where it was not measured
-    proven   labels of candidates that were measured to fit
-    refused  bytes of tensors from which on a candidate was measured not to fit
+    base      bytes before the model is built
+    overhead  bytes of the process over those of its tensors
+    error     relative error of the trainer's memory model for the default; None if not measured
+    evidence  ids of the memory records
+    proven    labels of candidates that fit, as measured
+    refused   fewest bytes of tensors of a candidate that did not fit, as measured
     """
 
     base: float = 0.0
@@ -43,7 +47,10 @@ class ProcessMemory:
 
 
 class RankMemory(MemoryCheck):
-    """Whether a rank of a candidate fits. `measure_one` runs a process of a candidate and returns its records."""
+    """Whether a rank of a candidate fits into memory.
+
+    `measure_one` runs the ranks of a candidate and returns their memory records.
+    """
 
     def __init__(
         self,
@@ -56,17 +63,20 @@ class RankMemory(MemoryCheck):
         self._taken: list[Measurement] = []
 
     def need(self, candidate: Candidate) -> MemoryNeed:
-        """Return the tensors' peak of a candidate."""
+        """Return the peak memory of a candidate's tensors."""
         world = candidate.world or self.job.world
         return tensors_of(self.job, candidate, world.ranks, self.readings)
 
     def held(self, candidate: Candidate) -> float:
-        """Return what a process of the candidate is predicted to hold at most, in bytes."""
+        """Return the bytes that a process of the candidate is predicted to need at most."""
         margin = MARGIN if self.known.evidence else 1.0
         return self.known.base + margin * self.known.overhead * self.need(candidate).peak_bytes
 
     def limit(self, candidate: Candidate) -> float | None:
-        """Return the bytes that a process of the candidate may hold: fewer ranks share the same machine."""
+        """Return the bytes that a process of the candidate may use; None without a limit.
+
+        On a CPU all ranks share the memory, so fewer ranks may use more each.
+        """
         limit = self.job.memory_limit
         if limit is None:
             return None
@@ -82,14 +92,14 @@ class RankMemory(MemoryCheck):
         return not is_refused and self.held(candidate) <= limit
 
     def is_near(self, candidate: Candidate) -> bool:
-        """Return whether the candidate comes so near the limit that a process has to be measured."""
+        """Return whether the candidate is so near the limit that its process has to be measured."""
         limit = self.limit(candidate)
         return limit is not None and self.held(candidate) > NEAR * limit
 
     def settle(self, candidate: Candidate, *, may_run: bool) -> bool:
-        """Measure what the candidate holds where the limit is near; return whether it fits.
+        """Measure the candidate's memory if the limit is near; return whether it fits.
 
-        Without a good record (the process was killed, or memory ran out) it does not.
+        A candidate without a good record does not fit: its process ran out of memory or was killed.
         """
         if may_run and self.is_near(candidate) and candidate.label not in self.known.proven:
             records = self.measure_one(candidate)
@@ -121,41 +131,39 @@ class RankMemory(MemoryCheck):
         """Return why the bytes may be wrong."""
         if not self.known.evidence:
             return (
-                "no memory was measured: what a process holds beyond its tensors is not counted. "
+                "memory was not measured, so only tensors are counted and a process needs more. "
                 "Try: mi300bench autotune",
             )
         if self.known.error is not None and abs(self.known.error) > MODEL_ERROR:
             return (
-                f"the memory model is off by {self.known.error:+.0%} for the default config; "
-                "limits may not hold",
+                f"the memory model differs by {self.known.error:+.0%} from the measurement of the "
+                "default config, so a pick may not fit",
             )
         return ()
 
     def sentence(self, candidate: Candidate) -> str:
-        """Return what the candidate holds and may hold, for a person."""
+        """Return the candidate's need and its limit as a sentence."""
         limit = self.limit(candidate)
-        held = f"a rank is predicted to hold {format_bytes(self.held(candidate))}"
-        return held + (
-            f" of {format_bytes(limit)}" if limit is not None else "; no limit is known"
-        )
+        held = f"a rank is predicted to need {format_bytes(self.held(candidate))}"
+        return held + (f" of {format_bytes(limit)}" if limit is not None else "; no limit is known")
 
     def refusal(self, candidates: Sequence[Candidate]) -> PlanError:
-        """Return the error that names the limit, the nearest candidate, and what it consists of."""
+        """Return the error that names the limit, the smallest candidate, and its parts."""
         nearest = min(candidates, key=self.held)
         need, held = self.need(nearest), format_bytes(self.held(nearest))
         rows = sorted(need.parts.items(), key=lambda row: -row[1])
         parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in rows if size)
         return PlanError(
-            f"no candidate fits into {format_bytes(self.limit(nearest) or 0.0)} a rank: the nearest, "
-            f"{nearest.label}, holds {held} (at its peak, {need.moment}: {parts})",
-            hint=f"--memory-limit of at least {held}, a smaller --preset, or a shorter --seq-len",
+            f"no candidate fits into {format_bytes(self.limit(nearest) or 0.0)} for each rank: the "
+            f"smallest, {nearest.label}, needs {held} (at its peak, {need.moment}: {parts})",
+            hint=f"give --memory-limit {held} or more, a smaller --preset, or a smaller --seq-len",
         )
 
 
 def tensors_of(
     job: Job, candidate: Candidate, ranks: int, readings: Mapping[str, float]
 ) -> MemoryNeed:
-    """Return the peak of the tensors of a candidate on one of `ranks`, as the trainer models it."""
+    """Return the trainer's prediction of the peak memory of a candidate's tensors on a rank."""
     model = job.spec.data_parallel
     assert model is not None
     return model.memory(job.with_keys(candidate.keys), ranks=ranks, readings=readings)
@@ -164,7 +172,7 @@ def tensors_of(
 def process_memory(
     job: Job, record: Measurement | None, default: Candidate, readings: Mapping[str, float]
 ) -> ProcessMemory:
-    """Return what a process of the default was seen to hold over its tensors; nothing without a record."""
+    """Return what the default's memory record shows of a process; no correction without one."""
     if record is None:
         return ProcessMemory()
     tensors = float(record.series["peak_bytes"][0])

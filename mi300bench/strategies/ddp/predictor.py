@@ -1,4 +1,4 @@
-"""What a candidate's step is predicted to take: its layout's measured step, stretched by each other change."""
+"""The predicted step of a candidate: the measured step of its layout, times each other change."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from mi300bench.schema.record import World
 from mi300bench.strategies.ddp.buckets import BUCKETS, DEFAULT
 from mi300bench.strategies.ddp.layouts import ACCUMULATE, MICRO_BATCH, Layout
 
-# What tells an option of a knob apart: its keys with their values.
+# The identity of an option: its keys with their values.
 Identity = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataParallelPredictor:
-    """A step model for each world and micro-batch, and what each single change does to it.
+    """A step model for each world and micro-batch, and the effect of each single change.
 
-    `effects` has the factors of an option of one knob, by the option's identity.
+    `effects` has the factors of each option, by the option's identity.
     """
 
     default: Layout

@@ -1,4 +1,4 @@
-"""Records that stand in for measurements of a device that is not here: timelines, the all_reduce curve, the overlap."""
+"""Records from published figures of a device: timelines, the all_reduce curve, the overlap."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from mi300bench.strategies.ddp.stages import run_options
 from mi300bench.strategies.job import Job
 from mi300bench.units import GIB, MIB
 
-# AdamW in float32: reads gradient, weight and two moments, writes three of them.
+# AdamW in float32 reads gradient, weight and two moments, and writes weight and moments.
 UPDATE_BYTES_PER_PARAMETER = 28.0
 SIZES = (8, 64 * 1024, MIB, 16 * MIB, 128 * MIB, GIB, 4 * GIB)
 OVERLAP_ROWS = 4096
@@ -67,9 +67,10 @@ def _timeline(
     bandwidth: float,
     source: str,
 ) -> Measurement:
-    """Return a step's phases from its FLOP and the update's bytes; gradients come in reverse order, as their FLOP go.
+    """Return the phases of a step, from its FLOP and from the bytes of the update.
 
-    Forward is a third of the FLOP, backward two; what is computed again is part of backward.
+    Forward has a third of the FLOP, backward two thirds and all recomputation. Gradients are ready
+    in the reverse order of the parameters, in proportion to their sizes.
     """
     described, batch = job.described, job.settings.batch
     flop = described.flop_per_token * layout.micro_batch * batch.seq_len
@@ -82,7 +83,7 @@ def _timeline(
     tensors = list(reversed(described.parameters))
     total = sum(tensor.elements for tensor in tensors)
     done = itertools.accumulate(tensor.elements for tensor in tensors)
-    # The embedding is the head as well: its gradient is whole only at the end.
+    # The embedding is also the head, so its gradient is complete only at the end.
     series: Series = {
         "forward_s": (forward_s,),
         "backward_s": (backward_s,),
@@ -103,7 +104,7 @@ def _timeline(
 
 
 def _overlap(job: Job, device: PublishedDevice, source: str) -> Measurement:
-    """Return the record of computation and communication that slow each other by the assumed factor."""
+    """Return the record of an overlap in which both parts slow down by the assumed factor."""
     width = job.described.width
     shape = {"bytes": 16 * MIB, "m": OVERLAP_ROWS, "n": width, "k": width}
     return device.record(

@@ -1,7 +1,8 @@
-"""What another shape of a model costs, from the fit of products: seconds for the same useful work.
+"""The cost of another model shape, from the fit of matrix products.
 
-A step is its matrix products, predicted one by one, and a rest (norms, attention, element-wise work) that was measured as
-what remains at the default's shape and goes with the hidden width. No quality is measured: a shape is a doubt by itself.
+A step consists of its matrix products, which the fit predicts one by one, and of a rest: norms,
+attention, element-wise work. The rest is the measured step minus the products at the default shape;
+it grows with the hidden width. The quality of a shape is not measured, which is a doubt.
 """
 
 from collections.abc import Sequence
@@ -12,14 +13,15 @@ from mi300bench.fit.gemm import GemmModel, Product, products_of
 from mi300bench.fit.step import Factors, Timeline
 from mi300bench.schema.model import Gemm, ModelDescription
 
-# Where the products alone are predicted to take longer than the measured phase, this share of it still is rest.
+# The smallest rest, as a share of the measured phase. It applies if the predicted products alone
+# take longer than the phase.
 LEAST_REST = 0.1
 
 
 def phase_products(
     gemms: Sequence[Gemm],
 ) -> tuple[list[tuple[Product, int]], list[tuple[Product, int]]]:
-    """Return (product, how often) of the forward pass and of the backward pass."""
+    """Return (product, count) of the forward pass and of the backward pass."""
     every = products_of(gemms)
     return [row for row in every if row[0].layout == "nt"], [
         row for row in every if row[0].layout != "nt"
@@ -42,7 +44,7 @@ def factors_of(
     *,
     width_ratio: float,
 ) -> Factors:
-    """Return by how much each phase of the measured step changes with the shape of `variant`."""
+    """Return the factor of each phase of the measured step for the shape of `variant`."""
     ratios = []
     phases = (timeline.forward_s, timeline.backward_s)
     for measured, before, after in zip(

@@ -1,7 +1,8 @@
-"""What a data-parallel trainer needs to have measured, by what is lost with it.
+"""The points to measure for a data-parallel trainer, the most important stage first.
 
-Without the first stage there is no choice; each later one widens the search, so a short budget narrows the search and keeps
-what it rests on. All ranks are busy in all of them. The last stage shows the machine in the report.
+Every choice needs the first stage; each later stage adds options. So a short budget narrows the
+search but does not prevent it. The last stage is for the report only. All ranks are busy in every
+stage except the last.
 """
 
 import itertools
@@ -29,7 +30,7 @@ from mi300bench.strategies.job import Job
 from mi300bench.units import GIB, MIB
 
 MESSAGE_SIZES = (8, 1024, 16 * 1024, 128 * 1024, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
-# A single bucket of a large model is not measured whole; its prediction says that it is extrapolated.
+# Larger messages are not measured; the prediction has the doubt that it is extrapolated.
 LARGEST_MESSAGE = 2 * GIB
 OVERLAP_SIZES = (8 * MIB, 16 * MIB, 32 * MIB)
 MEMORY_SIZES = (64 * 1024, 256 * 1024, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
@@ -42,19 +43,19 @@ LINK = Stop(relative_ci=0.02, min_samples=7, max_seconds=1.5, warmup_seconds=0.1
 PRODUCT = Stop(
     relative_ci=0.03, min_samples=5, max_seconds=0.3, warmup_seconds=0.02, min_warmup_calls=1
 )
-# What a single change does to the timeline; the fresh runs judge, so this only has to rank.
+# For single changes. They only have to be ranked, because fresh runs decide.
 CHANGE = Stop(
     relative_ci=0.02, min_samples=4, max_seconds=4.0, warmup_seconds=0.0, min_warmup_calls=1
 )
 TIMELINE = Stop(
     relative_ci=0.02, min_samples=6, max_seconds=15.0, warmup_seconds=0.0, min_warmup_calls=2
 )
-# One step of a memory point: what it holds is read off a run before the first sample.
+# For memory points, which read the memory before the first sample.
 ONCE = Stop(min_samples=1, max_seconds=0.0, warmup_seconds=0.0, min_warmup_calls=1)
 
 
 def is_short_of_memory(job: Job) -> bool:
-    """Return whether the largest micro-batch takes over half of the limit."""
+    """Return whether the largest micro-batch needs over half of the memory limit."""
     if job.memory_limit is None:
         return False
     largest = max(layouts_of(job), key=lambda layout: layout.micro_batch)
@@ -66,13 +67,13 @@ def is_short_of_memory(job: Job) -> bool:
 
 
 def run_options(job: Job) -> dict[KnobSpec, Sequence[Mapping[str, Any]]]:
-    """Return the options of each knob whose effect is seen by running a step with it."""
+    """Return the options of each knob whose effect is measured by running a step."""
     request = job.request(is_short_of_memory=is_short_of_memory(job))
     return {knob: knob.options(request) for knob in job.weighed(KnobKind.RUN)}
 
 
 def stages(job: Job) -> list[Stage]:
-    """Return what the choices rest on, and what the report shows of the machine."""
+    """Return the stages: the points behind the choices, then the points of the report."""
     default, layouts = default_layout(job), layouts_of(job)[1:]
     backward = f"{job.trainer}.backward"
     changes = [
@@ -110,14 +111,14 @@ def stages(job: Job) -> list[Stage]:
 
 
 def memory_point(job: Job, candidate: Candidate) -> Point:
-    """Return the point that shows what a process of the candidate holds."""
+    """Return the point that measures the memory of the candidate's processes."""
     params = step_params(job, candidate.keys)
     world = candidate.world or job.world
     return plans.point(f"{job.trainer}.memory", params, world, stop=ONCE)
 
 
 def link_points(job: Job) -> list[Point]:
-    """Return the points of the all_reduce curve, of two at once, and of their overlap with products."""
+    """Return the points of the all_reduce curve, of concurrent all_reduces, and of the overlap."""
     described, batch = job.described, job.settings.batch
     total = 4 * described.total_elements
     sizes = [size for size in MESSAGE_SIZES if size < 2 * total] or [MESSAGE_SIZES[0]]
@@ -141,7 +142,7 @@ def link_points(job: Job) -> list[Point]:
 
 
 def product_points(job: Job) -> list[Point]:
-    """Return the products of the model and of shapes drawn around them, for a fit that weighs other shapes."""
+    """Return the points for the fit of products: the model's own, and random shapes near them."""
     own = plans.model_products(job.described.gemms)
     axes = list(zip(*((m, n, k) for m, n, k, _ in own), strict=True))
     reach = [[max(8, min(axis) // 2), round(max(axis) * 1.25)] for axis in axes]
@@ -161,16 +162,14 @@ def product_points(job: Job) -> list[Point]:
 
 
 def machine_points(job: Job) -> list[Point]:
-    """Return what the report shows of the machine: memory through the caches, products of the model and squares."""
+    """Return the points of the report: memory through the caches, products, square products."""
     is_cpu = job.world.device == "cpu"
     alone = local_topology(job.world.device, 1)
     large = CPU_LARGEST_ARRAY if is_cpu else GPU_LARGEST_ARRAY
     squares = [(n, n, n) for n in (CPU_SQUARES if is_cpu else GPU_SQUARES)]
     patterns = ["copy", "triad"]
     return [
-        *plans.memory_points(
-            patterns, [*MEMORY_SIZES, large], alone, variants=["op"], stop=QUICK
-        ),
+        *plans.memory_points(patterns, [*MEMORY_SIZES, large], alone, variants=["op"], stop=QUICK),
         *plans.gemm_points(squares, alone, dtypes=["bfloat16", "float32"], stop=QUICK),
         *plans.model_gemm_points(
             job.described.gemms, alone, dtype=job.settings.precision, stop=QUICK

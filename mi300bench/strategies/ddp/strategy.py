@@ -1,4 +1,7 @@
-"""Data parallelism under DistributedDataParallel: a process a rank, gradients reduced in buckets while backward runs."""
+"""Data parallelism under DistributedDataParallel: a process for each rank.
+
+Gradients are reduced in buckets while backward runs.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,14 +38,14 @@ MOST_SHAPES = 12
 
 @final
 class DataParallel(Strategy):
-    """A process a rank; what a run on this machine shows is the whole step."""
+    """A process for each rank. A run on this machine shows the whole step."""
 
     name = "ddp"
 
     def place(
         self, spec: TrainerSpec, config: Any, keys: Mapping[str, Any], request: Request
     ) -> tuple[World, Any]:
-        """Return the world of ranks: as asked for, else a rank a GPU or a core."""
+        """Return the world of the requested ranks; by default one for each GPU or core."""
         ranks = request.ranks if request.ranks is not None else default_ranks(request.device)
         world = local_topology(
             request.device, ranks, launcher=request.launcher, is_absent=request.is_absent
@@ -50,11 +53,11 @@ class DataParallel(Strategy):
         return world, spec.override(config, keys)
 
     def stages(self, job: Job) -> list[Stage]:
-        """Return the points to measure, by what is lost with them."""
+        """Return the points to measure, the most important stage first."""
         return stages.stages(job)
 
     def published_records(self, job: Job, device: PublishedDevice) -> Iterator[Measurement]:
-        """Yield timelines, the all_reduce curve and the overlap from published figures."""
+        """Yield timelines, the all_reduce curve and the overlap, from published figures."""
         return published.records_of(job, device)
 
     def space(self, job: Job, records: Sequence[Measurement], settings: Settings) -> Space:
@@ -93,18 +96,17 @@ class DataParallel(Strategy):
     def _shapes(
         self, job: Job, seen: StepEvidence
     ) -> tuple[dict[str, Knob], dict[Identity, Factors], list[str]]:
-        """Return the knobs of shapes predicted to be fastest for their useful work, what each does to a step, and notes."""
+        """Return the knobs of the shapes that are predicted fastest, their effects, and notes."""
         knobs: dict[str, Knob] = {}
         effects: dict[Identity, Factors] = {}
         weighed = job.weighed(KnobKind.PRODUCTS)
         if not weighed:
-            return knobs, effects, ["shapes are kept"]
+            return knobs, effects, ["model shapes are not tuned"]
         if seen.gemm is None:
-            return (
-                knobs,
-                effects,
-                ["too few products were measured to weigh shapes; mi300bench autotune measures them"],
+            note = (
+                "not weighed: shapes, for too few products were measured. Try: mi300bench autotune"
             )
+            return knobs, effects, [note]
         default, timeline = job.described, seen.predictor.default_model.timeline
         for spec in weighed:
             rows: list[tuple[float, Option, Factors]] = []
@@ -146,7 +148,7 @@ class DataParallel(Strategy):
         return {BUCKET_KNOB: (doubt,)} if doubt else {}
 
     def is_possible(self, job: Job, candidate: Candidate) -> bool:
-        """Return whether the candidate makes sense: a world of one rank has no buckets to set."""
+        """Return whether the candidate is possible: a world of one rank has no buckets."""
         is_alone = candidate.world is not None and candidate.world.ranks == 1
         return not (is_alone and BUCKET_KNOB in candidate.changed)
 

@@ -1,7 +1,7 @@
-"""A training step that this machine could never hold, compiled without weights on virtual devices.
+"""A training step compiled without weights on virtual devices, even if it is too large to run here.
 
-What is exact (arguments, bytes on the wire, FLOP) is kept apart from what is a bound (temporary memory). Each compiled step is
-a record of the store.
+Arguments, communicated bytes and FLOP are exact; temporary memory is an upper bound. Each compiled
+step is a record of the store.
 """
 
 import json
@@ -28,11 +28,11 @@ LONGEST_ERROR = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledStep:
-    """A step on one mesh, or the error that there is none.
+    """A compiled step on one mesh, or the error of the compiler.
 
-    figures      what the compiler said, of one device: bytes by kind, `received` bytes by kind of collective, `among` by size of
-                 group, `collectives`, `flop`, `compile_s`, `tensors`
-    closed_form  bytes that a device receives, by kind, as the trainer's formulas give them
+    figures      of one device, from the compiler: bytes by kind, `received` bytes by kind of
+                 collective, `among` by size of group, `collectives`, `flop`, `compile_s`, `tensors`
+    closed_form  bytes that a device receives by kind, from the trainer's formulas
     flop         of the whole step over all devices
     """
 
@@ -47,7 +47,7 @@ class CompiledStep:
 
     @property
     def bound(self) -> float:
-        """Return the most bytes that a device is known to need."""
+        """Return the upper bound of the bytes that a device needs."""
         f = self.figures
         return float(f["arguments"] + f["output"] - f["alias"] + f["temp"])
 
@@ -57,30 +57,33 @@ class CompiledStep:
         return self.batch.global_batch * self.batch.seq_len
 
     def fits(self, limit: float) -> str:
-        """Return ``yes`` where the bound is under `limit`, ``no`` where the arguments alone are over it, else ``perhaps``."""
+        """Return whether a device fits into `limit`: yes, no, or perhaps.
+
+        It is ``yes`` if the bound fits, ``no`` if the arguments alone do not fit.
+        """
         if self.bound <= limit:
             return "yes"
         return "no" if self.figures["arguments"] > limit else "perhaps"
 
 
 def require_planner(spec: TrainerSpec) -> None:
-    """Raise `PlanError` for a trainer whose step cannot be compiled without its weights."""
+    """Raise `PlanError` for a trainer whose step cannot be compiled without weights."""
     if not spec.planner:
         raise PlanError(
-            f"{spec.name} cannot be planned: its step is not compiled ahead",
-            hint="trainers of the strategy mesh can: mi300bench plan lora405b",
+            f"{spec.name} cannot be planned: its step is not compiled ahead of time",
+            hint="plan a trainer of the strategy mesh: mi300bench plan lora405b",
         )
 
 
 def compile_all(spec: TrainerSpec, configs: Sequence[Any]) -> Iterator[CompiledStep]:
-    """Yield the step of each config, in order, as it is compiled; all have the same number of devices.
+    """Yield the compiled step of each config, in order. All configs have the same devices.
 
-    A process of its own compiles, because the number of virtual devices is a flag that JAX reads once.
+    A new process compiles them, because JAX reads the number of virtual devices only once.
     """
     require_planner(spec)
     tables = json.dumps([spec.to_tables(config) for config in configs])
     with (
-        # A pipe that nobody reads would stop the compiler when it is full.
+        # A file, because a full pipe without a reader would block the compiler.
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
             [sys.executable, "-m", spec.planner],
@@ -131,12 +134,17 @@ def _compiler_error(stderr: str, answered: int, asked: int) -> NodeError | Probe
         )
     return ProbeError(
         f"the compiler ended after {answered} of {asked} plans: {stderr.strip()[-LONGEST_ERROR:]}",
-        hint="see its message",
+        hint="fix the cause in its message; if memory ran out, plan a smaller batch",
     )
 
 
-def record_of(spec: TrainerSpec, step: CompiledStep, *, run: str, settings: Settings) -> Measurement:
-    """Return a compiled step as a record: seconds are the compiler's, bytes and FLOP a device's in one step."""
+def record_of(
+    spec: TrainerSpec, step: CompiledStep, *, run: str, settings: Settings
+) -> Measurement:
+    """Return a compiled step as a record.
+
+    Its seconds are those of compiling; bytes and FLOP are those of a device in one step.
+    """
     figures = step.figures
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     planned = {key: spec.value_of(step.config, key) for key in spec.planned_keys}
@@ -173,9 +181,12 @@ def record_of(spec: TrainerSpec, step: CompiledStep, *, run: str, settings: Sett
 def keep(
     spec: TrainerSpec, steps: Iterable[CompiledStep], settings: Settings
 ) -> list[tuple[CompiledStep, Measurement]]:
-    """Write each step into the store as it comes; return steps with their records, without those that have an error."""
+    """Write each compiled step into the store at once; return the steps with their records.
+
+    A step with an error has no record; its error is printed.
+    """
     kept: list[tuple[CompiledStep, Measurement]] = []
-    question = f"What would a step of {spec.name} hold and move?"
+    question = f"How much memory and communication does a step of {spec.name} need?"
     header = {"question": question, "plan": "", "passes": 1, "points": 0}
     with RunWriter(settings.store, node=settings.node, header=header) as writer:
         for step in steps:

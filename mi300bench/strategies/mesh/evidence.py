@@ -1,7 +1,7 @@
-"""From a store's records to what predicts a step on a mesh.
+"""From records to the predictor of a step on a mesh.
 
-What a device computes comes from the step that was run or, without such a record, from the rates of the measured products;
-what a mesh exchanges from the curves of the collectives.
+The computation of a device comes from the measured step or, without one, from the rates of measured
+products. The communication of a mesh comes from the curves of the collectives.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,12 +34,16 @@ from mi300bench.strategies.mesh.predictor import (
 )
 from mi300bench.strategies.mesh.stages import mesh_products, run_options
 
-# At least this share of a step seen on several devices is computation, whatever communication is predicted to take.
+# The smallest share of computation in a step measured on several devices, even if the
+# predicted communication leaves less.
 LEAST_COMPUTE = 0.3
 
 
 def curves_of(records: Sequence[Measurement]) -> Callable[[str, int], LinkModel]:
-    """Return the curves of the JAX collectives in `records`, fitted once each; `RecordError` names one that is missing."""
+    """Return a function that fits the curve of a JAX collective in `records`, once for each.
+
+    It raises `RecordError` for a collective without records.
+    """
     known: dict[tuple[str, int], LinkModel] = {}
 
     def curve(op: str, ranks: int) -> LinkModel:
@@ -47,8 +51,8 @@ def curves_of(records: Sequence[Measurement]) -> Callable[[str, int], LinkModel]
             chosen = [r for r in select(records, f"jax.collective.{op}") if r.world.ranks == ranks]
             if not chosen:
                 raise RecordError(
-                    f"the store has no {op} among {ranks} devices from JAX",
-                    hint="mi300bench autotune lora405b, or sweep run jax",
+                    f"the store has no record of JAX's {op} among {ranks} devices",
+                    hint="measure it: mi300bench autotune lora405b, or mi300bench sweep run jax",
                 )
             require_comparable(chosen, what="the curve")
             known[op, ranks] = fit_link(list(by_point(chosen).values()))
@@ -60,7 +64,7 @@ def curves_of(records: Sequence[Measurement]) -> Callable[[str, int], LinkModel]
 def steps_of(
     records: Sequence[Measurement], job: Job, keys: Mapping[str, Any]
 ) -> tuple[Measurement, ...]:
-    """Return the records of whole steps with `keys` set, where a step can be seen."""
+    """Return the records of whole steps with `keys` set, in the world that this machine can run."""
     wanted, ranks = step_params(job, keys), seen_world(job).ranks
     return tuple(
         record
@@ -72,10 +76,10 @@ def steps_of(
 def share_of(
     records: Sequence[Measurement], job: Job, wire_s: float
 ) -> tuple[ComputeShare, Measurement]:
-    """Return what a device computes in the default's step, and the record whose place the config carries.
+    """Return the computation of a device in the default's step, and the first record behind it.
 
-    From the step itself where it was run (on several real devices less `wire_s`, what communication is predicted to show),
-    else from the rates of the measured products.
+    It comes from the measured step, minus `wire_s` of predicted communication on several real
+    devices. Without such a step it comes from the rates of the measured products.
     """
     batch, precision = job.settings.batch, job.settings.precision
     flop = job.described.flop_per_token * batch.global_batch * batch.seq_len
@@ -83,7 +87,7 @@ def share_of(
     if seen:
         interval = stats.interval_of(seen)
         of_seen = seen[0].work.flop * (job.world.ranks if is_virtual(job) else 1)
-        # Under 1 where the batch is too small to give every device a sequence.
+        # Under 1 if the batch has fewer sequences than devices.
         run, scale = interval, flop / of_seen
         if job.world.ranks > 1 and not is_virtual(job):
             low = max(interval.low - wire_s, LEAST_COMPUTE * interval.low)
@@ -97,9 +101,10 @@ def share_of(
     if not products:
         preset = job.settings.preset
         raise RecordError(
-            f"the store has neither a step of {job.trainer} {preset} nor a {precision} product of JAX",
+            f"the store has neither a step of {job.trainer} {preset} nor a {precision} product "
+            "of JAX",
             hint=f"measure on the node: mi300bench autotune {job.trainer} --preset {preset}, "
-            "or sweep run jax",
+            "or mi300bench sweep run jax",
         )
     require_comparable(products, what="the products")
     seconds = [(record.work.flop, stats.interval_of([record])) for record in products]
@@ -113,7 +118,7 @@ def share_of(
 
 
 def recomputed_flop(job: Job) -> float:
-    """Return the FLOP of the default's step over its useful ones: what the knobs say that it computes again."""
+    """Return the FLOP of the default's step, with recomputation, over its useful FLOP."""
     factor = 1.0
     for knob in job.spec.knobs:
         if knob.flop_factor is not None and knob.computes_least is not None:
@@ -125,10 +130,10 @@ def recomputed_flop(job: Job) -> float:
 def effects_of(
     records: Sequence[Measurement], job: Job, notes: list[str]
 ) -> tuple[dict[str, list[Option]], dict[Identity, Stretch]]:
-    """Return the options of each knob that can be weighed, and by how much each stretches the computation.
+    """Return the options of each knob that can be weighed, and their effect on the computation.
 
-    An option that nobody ran is weighed by its FLOP where its knob is there to save memory, or where no step was run at all;
-    else it is left out, with a note.
+    An option without a measured step is weighed by its FLOP if its knob saves memory, or if no step
+    was measured at all. Else it is left out, with a note.
     """
     base = steps_of(records, job, {})
     options: dict[str, list[Option]] = {}
@@ -146,16 +151,17 @@ def effects_of(
             options.setdefault(knob.name, []).append(option)
             effects[option.identity] = stretch
     if left_out:
-        notes.append(f"not weighed, because no step was run with them: {', '.join(left_out)}")
+        notes.append(f"not weighed, because no step with them was measured: {', '.join(left_out)}")
     return options, effects
 
 
 def _measured(
     records: Sequence[Measurement], job: Job, option: Option, base: Sequence[Measurement]
 ) -> Stretch | None:
-    """Return what an option was seen to do: its seconds a FLOP over the default's, times its work; None where no step shows it.
+    """Return the measured effect of an option on the seconds of a step; None without records.
 
-    Seconds, not seconds a FLOP: ranking divides them by the candidate's work itself.
+    It is the ratio of seconds per FLOP times the option's work, because ranking divides the seconds
+    by the work again.
     """
     seen = steps_of(records, job, option.keys)
     if not base or not seen:
@@ -168,20 +174,24 @@ def _measured(
 def _by_flop(
     job: Job, knob: KnobSpec, option: Option, *, is_step_seen: bool, notes: list[str]
 ) -> Stretch | None:
-    """Return what an option's FLOP say of its time; None where they say nothing, or nothing that is needed."""
+    """Return the effect of an option from its FLOP; None if its FLOP do not predict its time.
+
+    None also if steps were measured and the knob does not save memory: then it has to be measured.
+    """
     if knob.flop_factor is None or (is_step_seen and not knob.saves_memory):
         return None
     ((key, value),) = option.keys.items()
     factor = knob.flop_factor(job.spec.value_of(job.config, key), value)
     if knob.computes_least is not None:
-        notes.append(f"{key}={value}: its cost is the FLOP that it computes again, not measured")
+        notes.append(f"{key}={value} was not measured; its cost is predicted from its FLOP")
     return factor, ()
 
 
-def widths_of(
-    records: Sequence[Measurement], job: Job, notes: list[str]
-) -> dict[Mesh, Stretch]:
-    """Return by how much each mesh's products take longer than the default's, where all of them were measured."""
+def widths_of(records: Sequence[Measurement], job: Job, notes: list[str]) -> dict[Mesh, Stretch]:
+    """Return the seconds of each mesh's products over the default's.
+
+    A mesh whose products were not all measured is left out.
+    """
     known = _product_records(records, job)
     seconds: dict[Mesh, Stretch] = {}
     for mesh in possible_meshes(job):
@@ -196,7 +206,8 @@ def widths_of(
     if default not in seconds:
         if job.world.ranks > 1 and job.weighed(KnobKind.MESH):
             notes.append(
-                "the products of each mesh were not measured: narrower ones are taken to be as fast as whole ones"
+                "the products of each mesh were not measured; narrow products are assumed to be as "
+                "fast as whole ones"
             )
         return {}
     base, own = seconds[default]
@@ -215,10 +226,8 @@ def _product_records(
     }
 
 
-def base_predictor(
-    job: Job, records: Sequence[Measurement]
-) -> tuple[MeshPredictor, Measurement]:
-    """Return the predictor of meshes alone, without other changes, and the record whose place a config carries."""
+def base_predictor(job: Job, records: Sequence[Measurement]) -> tuple[MeshPredictor, Measurement]:
+    """Return the predictor of meshes without other changes, and the first record behind it."""
 
     def traffic(candidate: Candidate) -> MeshTraffic:
         return model_of(job).traffic(job.with_keys(candidate.keys))

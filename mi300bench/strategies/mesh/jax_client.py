@@ -1,4 +1,7 @@
-"""What JAX is told before it starts on a GPU, derived from the compiled step and the curves, not searched."""
+"""JAX's settings on a GPU: memory pool and combining of collectives.
+
+They are derived from the compiled step and from the curves; they are not searched.
+"""
 
 from collections.abc import Iterator
 
@@ -13,16 +16,17 @@ from mi300bench.strategies.mesh.predictor import MeshPredictor
 from mi300bench.units import MIB, format_bytes
 
 MEMORY_FRACTION, COMBINE_BYTES = "launch.memory_fraction", "launch.combine_bytes"
-# JAX's own share of the device for its pool; the most that a pool may take; what a pool keeps free above the compiler's bound.
+# JAX's default share of the device for its memory pool; the largest share; and the size of the pool
+# over the compiler's bound.
 DEFAULT_FRACTION, MOST_FRACTION, SPARE = 0.75, 0.95, 1.05
-# A joined collective should spend no more than a tenth of its time on latency.
+# A combined collective should spend at most a tenth of its time on latency.
 LATENCY_SHARE = 0.1
 
 
 def choices(
     job: Job, predictor: MeshPredictor, memory: DeviceMemory, pick: Candidate, settings: Settings
 ) -> Iterator[tuple[str, Choice]]:
-    """Yield the choices by key; none on a CPU, which has no pool, and whose collectives are not joined."""
+    """Yield the choices by key; none on a CPU, which has no memory pool."""
     if job.world.device == "cpu":
         return
     record = memory.compiled(pick)
@@ -34,18 +38,19 @@ def choices(
     unknown = xla_flags.unknown(xla_flags.combining(MIB))
     if unknown:
         settings.say(
-            f"note: the installed jaxlib does not know {', '.join(unknown)}: combining is left alone"
+            f"note: the installed jaxlib does not know {', '.join(unknown)}, so combining is not "
+            "tuned"
         )
         return
     link = predictor.curves("all_gather", mesh.fsdp)
     layer = model_of(job).traffic(job.with_keys(pick.keys)).weight_bytes / mesh.mp
     size = combine_bytes(link.latency_s, link.bandwidth, layer)
     why = (
-        f"An all_gather among {mesh.fsdp} spends a tenth of its time on latency at {format_bytes(size)}: "
-        "joining smaller ones pays."
+        f"An all_gather among {mesh.fsdp} devices spends a tenth of its time on latency at "
+        f"{format_bytes(size)}, so smaller ones should be combined."
         if size
-        else f"A layer's weights are {format_bytes(layer)}: the curve shows no smaller size at which "
-        "joining pays, so XLA's own stays."
+        else f"The curve shows no size up to {format_bytes(layer)}, the weights of a layer, at "
+        "which combining pays, so XLA's default stays."
     )
     yield (
         COMBINE_BYTES,
@@ -54,7 +59,7 @@ def choices(
             default=0,
             evidence=link.evidence,
             why=why,
-            doubts=("derived from the curve, not run: the compiler joins by its own order as well",),
+            doubts=("derived from the curve and not run: the order of the program also matters",),
             basis=ChoiceBasis.DERIVED,
         ),
     )
@@ -63,30 +68,32 @@ def choices(
 def _fraction(bound: float, limit: float, identity: str) -> Choice:
     fraction = memory_fraction(bound, limit)
     enough = (
-        f"JAX's own {DEFAULT_FRACTION} is not enough, {fraction:g} is"
+        f"JAX's default share of {DEFAULT_FRACTION} is too small, {fraction:g} is enough"
         if fraction
-        else f"JAX's own {DEFAULT_FRACTION} is enough"
+        else f"JAX's default share of {DEFAULT_FRACTION} is enough"
     )
     return Choice(
         value=fraction,
         default=0.0,
         evidence=(identity,),
-        why=f"The compiled step needs at most {format_bytes(bound)} of {format_bytes(limit)}: {enough}.",
-        doubts=("the bound is the CPU compiler's: the GPU's may be lower",),
+        why=f"The compiled step needs at most {format_bytes(bound)} of {format_bytes(limit)}: "
+        f"{enough}.",
+        doubts=("the bound is from the CPU compiler; that of the GPU may be lower",),
         basis=ChoiceBasis.DERIVED,
     )
 
 
 def combine_bytes(latency_s: float, bandwidth: float, layer_bytes: float) -> int:
-    """Return up to how many bytes joining collectives pays, in whole MiB: where latency is a tenth of a message's time.
+    """Return the size in whole MiB up to which collectives should be combined.
 
-    0 where even a message of a whole layer spends more than that on latency: then XLA's own threshold says as much as can be said.
+    At this size latency is a tenth of a message's time. 0 keeps XLA's default, if latency is a
+    larger share even for the weights of a whole layer.
     """
     wanted = latency_s * bandwidth * (1 - LATENCY_SHARE) / LATENCY_SHARE
     return int(-(-wanted // MIB)) * MIB if 0 < wanted <= layer_bytes else 0
 
 
 def memory_fraction(bound_bytes: float, device_bytes: float) -> float:
-    """Return the share of the device that the pool needs: 0 where JAX's own is enough, 0.95 at most."""
+    """Return the share of the device that the pool needs, at most 0.95; 0 keeps JAX's default."""
     needed = SPARE * bound_bytes / device_bytes
     return 0.0 if needed <= DEFAULT_FRACTION else min(MOST_FRACTION, -(-needed * 20 // 1) / 20)

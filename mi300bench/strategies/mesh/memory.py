@@ -1,7 +1,7 @@
-"""Whether a candidate fits on its devices: by what it holds at least, and by the compiler's bound where asked for.
+"""Whether a candidate fits on its devices, from a lower bound and from the compiler's upper bound.
 
-Compiling takes seconds a candidate, so only the ones that would be taken are compiled. The bound is the CPU compiler's: what it
-lets through fits, what it refuses might have.
+Compiling takes seconds for each candidate, so only likely picks are compiled. The bound is from the
+CPU compiler: a candidate within it fits; a candidate beyond it might still fit on a GPU.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from mi300bench.units import format_bytes
 
 
 class DeviceMemory(MemoryCheck):
-    """Whether a device of a candidate fits."""
+    """Whether a device of a candidate fits into memory."""
 
     def __init__(self, job: Job, settings: Settings) -> None:
         self.job, self.settings = job, settings
@@ -27,7 +27,7 @@ class DeviceMemory(MemoryCheck):
         self._note = ""
 
     def _key(self, candidate: Candidate) -> str:
-        """Identify what a candidate's memory depends on: its options of all knobs that affect memory."""
+        """Return the candidate's options of the knobs that affect memory, as a key."""
         labels = [
             (name, option.label)
             for name, option in candidate.options.items()
@@ -36,24 +36,24 @@ class DeviceMemory(MemoryCheck):
         return repr(labels)
 
     def held(self, candidate: Candidate) -> float:
-        """Return the bytes of a device that are known: the compiler's bound, else what it holds at least."""
+        """Return the bytes of a device: the compiler's bound, or the lower bound without one."""
         known = self._compiled.get(self._key(candidate))
         if known is not None:
             return known[0].bound
         return model_of(self.job).held_bytes(self.job.with_keys(candidate.keys))
 
     def fits(self, candidate: Candidate) -> bool:
-        """Return whether the candidate stays under the limit, as far as it is known."""
+        """Return whether the candidate stays under the limit, as far as known."""
         return self.job.memory_limit is None or self.held(candidate) <= self.job.memory_limit
 
     def settle(self, candidate: Candidate, *, may_run: bool) -> bool:
         """Compile the candidate's step; return whether it fits by the compiler's bound."""
-        del may_run  # compiling runs nothing
+        del may_run  # compiling does not run the step
         self.compiled(candidate)
         return self.fits(candidate)
 
     def compiled(self, candidate: Candidate) -> Measurement | None:
-        """Compile the candidate's step without its weights; return its record, None where no compiler is here."""
+        """Compile the candidate's step without weights; return its record, None without JAX."""
         key = self._key(candidate)
         if key not in self._compiled and not self._note:
             self._compile(candidate, key)
@@ -61,14 +61,10 @@ class DeviceMemory(MemoryCheck):
 
     def _compile(self, candidate: Candidate, key: str) -> None:
         devices = self.job.world.ranks
-        self.settings.say(
-            f"compiling {candidate.label} for {devices} device(s) without its weights"
-        )
-        unchecked = "what a step needs beyond its weights was not checked"
+        self.settings.say(f"compiling {candidate.label} for {devices} device(s) without weights")
+        unchecked = "the memory beyond the weights was not checked"
         try:
-            steps = compile_step.compile_all(
-                self.job.spec, [self.job.with_keys(candidate.keys)]
-            )
+            steps = compile_step.compile_all(self.job.spec, [self.job.with_keys(candidate.keys)])
             kept = compile_step.keep(self.job.spec, steps, self.settings)
         except (NodeError, ProbeError) as cause:
             self._note = f"{unchecked}: {cause}"
@@ -91,19 +87,17 @@ class DeviceMemory(MemoryCheck):
         return (self._note,) if self._note else ()
 
     def sentence(self, candidate: Candidate) -> str:
-        """Return what the candidate holds and may hold, for a person."""
+        """Return the candidate's need and its limit as a sentence."""
         limit = self.job.memory_limit
-        what = "needs at most" if self._key(candidate) in self._compiled else "holds at least"
+        what = "needs at most" if self._key(candidate) in self._compiled else "needs at least"
         held = f"a device {what} {format_bytes(self.held(candidate))}"
-        return held + (
-            f" of {format_bytes(limit)}" if limit is not None else "; no limit is known"
-        )
+        return held + (f" of {format_bytes(limit)}" if limit is not None else "; no limit is known")
 
     def refusal(self, candidates: Sequence[Candidate]) -> PlanError:
-        """Return the error that names the nearest candidate."""
+        """Return the error that names the candidate that needs least."""
         nearest = min(candidates, key=self.held)
         return PlanError(
-            f"no candidate fits: the nearest, {nearest.label}: {self.sentence(nearest)}",
-            hint="more devices, a smaller --preset, --batch or --seq-len, "
-            "or --memory-limit if it may hold more",
+            f"no candidate fits. Of the smallest, {nearest.label}, {self.sentence(nearest)}",
+            hint="use more devices, or a smaller --preset, --batch or --seq-len; "
+            "give --memory-limit if a device has more memory",
         )

@@ -1,7 +1,8 @@
-"""Devices of a mesh: which meshes a job can have, and what of a step can be seen on this machine.
+"""The devices of a mesh: which meshes a job can have, and what this machine can run of a step.
 
-On a CPU several devices are virtual and share the processor. Then only what one device does can be measured and confirmed: the
-step of its share of the batch. The mesh follows from curves and plans alone, and that is a doubt of it.
+Several devices on a CPU are virtual and share the processor. Then only the step of one device, with
+its share of the batch, can be measured and confirmed. The mesh is predicted from curves and from
+compiled steps, and that is a doubt.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ from mi300bench.schema.trainer import KnobKind, MeshModel
 from mi300bench.strategies.job import Job
 from mi300bench.strategies.mesh.traffic import meshes
 
-# Keys of the config that every trainer of this strategy has.
+# Keys that the config of every trainer of this strategy has.
 DP, FSDP, MP = MESH_KEYS = ("mesh.dp", "mesh.fsdp", "mesh.mp")
 BATCH, SEQ_LEN = "data.batch", "data.seq_len"
 MESH_KNOB = "mesh"
@@ -24,7 +25,7 @@ ALONE = Mesh(dp=1, fsdp=1, mp=1)
 
 
 def model_of(job: Job) -> MeshModel:
-    """Return what the trainer declares of its model on a mesh."""
+    """Return the trainer's model on a mesh."""
     assert job.spec.mesh_model is not None
     return job.spec.mesh_model
 
@@ -47,12 +48,12 @@ def is_virtual(job: Job) -> bool:
 
 
 def seen_world(job: Job) -> World:
-    """Return the world in which a step can be seen: one device where they are virtual, else all."""
+    """Return the world in which a step can run here: one device if they are virtual, else all."""
     return replace(job.world, ranks=1) if is_virtual(job) else job.world
 
 
 def seen_config(job: Job, keys: Mapping[str, Any]) -> Any:
-    """Return the config that runs where a step can be seen: on virtual devices one device's share of the batch."""
+    """Return the config that can run here: of virtual devices one, with its share of the batch."""
     config = job.with_keys(keys)
     if not is_virtual(job):
         return config
@@ -62,7 +63,7 @@ def seen_config(job: Job, keys: Mapping[str, Any]) -> Any:
 
 
 def step_params(job: Job, keys: Mapping[str, Any]) -> dict[str, Scalar]:
-    """Return the parameters of the point that trains whole steps with `keys` set, where a step can be seen."""
+    """Return the parameters of the point that trains what can run here with `keys` set."""
     config = seen_config(job, keys)
     mesh = job.spec.settings(config, 1).mesh
     assert mesh is not None
@@ -94,6 +95,6 @@ def labelled(job: Job, settings: Settings, worlds: Iterable[World]) -> Settings:
 
 
 def belongs(record: Measurement, job: Job, settings: Settings) -> bool:
-    """Return whether a stored record is of the origin that was asked for, which for virtual devices is emulated."""
+    """Return whether a stored record has the wanted origin; for virtual devices it is emulated."""
     wanted = labelled(job, settings, [record.world])
     return (record.origin, record.source) == (wanted.origin, wanted.source)

@@ -1,4 +1,4 @@
-"""What a compiled step would take on a device, and the largest batch that fits."""
+"""The seconds of a compiled step on a device, and the largest batch that fits."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,15 +14,15 @@ from mi300bench.strategies.mesh.compile_step import CompiledStep, compile_all
 from mi300bench.strategies.mesh.evidence import base_predictor
 from mi300bench.strategies.mesh.placement import BATCH
 
-# So many doublings of the batch are compiled to find the largest that fits.
+# The most doublings of the batch in the search for the largest that fits.
 MOST_DOUBLINGS = 10
 
 
 def seconds_from_figures(step: CompiledStep, device: PublishedDevice) -> Interval:
-    """Return seconds of a step from published figures of a device.
+    """Return the seconds of a step from published figures of a device.
 
-    Computing is between two shares of the peak, communication at the published all_reduce busbw among as many GPUs as each
-    group has; the interval spans communication fully hidden and not hidden at all.
+    Computation runs between two shares of the peak, communication at the published all_reduce busbw
+    for the size of each group. The interval spans hidden and exposed communication.
     """
     peak, wire = device.fact(step.precision).value, 0.0
     for size, received in step.figures["among"].items():
@@ -36,7 +36,10 @@ def seconds_from_figures(step: CompiledStep, device: PublishedDevice) -> Interva
 def seconds_from_curves(
     spec: TrainerSpec, step: CompiledStep, records: Sequence[Measurement]
 ) -> tuple[Interval, tuple[str, ...]]:
-    """Return seconds of a step from what JAX measured, and the records; `RecordError` names what is missing."""
+    """Return the seconds of a step from JAX's records, and their ids.
+
+    `RecordError` names missing records.
+    """
     kinds = [record.world.device for record in records if record.probe.startswith("jax.")]
     world = World(
         device=kinds[0] if kinds else "cpu", ranks=step.mesh.devices, framework=spec.framework
@@ -49,7 +52,10 @@ def seconds_from_curves(
 def largest_that_fits(
     spec: TrainerSpec, config: Any, limit: float, say: Callable[[str], None]
 ) -> CompiledStep | None:
-    """Return the step with the largest batch at the config's length whose bound fits, doubling from one sequence a group."""
+    """Return the step with the largest batch that fits, at the config's sequence length.
+
+    The batch doubles from one sequence for each group until the compiler's bound exceeds `limit`.
+    """
     settings = spec.settings(config, 1)
     assert settings.mesh is not None
     first = settings.mesh.groups * settings.batch.accumulate
@@ -60,7 +66,7 @@ def largest_that_fits(
         if step.error or step.bound > limit:
             break
         tokens = f"{step.batch.global_batch} x {step.batch.seq_len} tokens"
-        say(f"{tokens} need at most {step.bound / 1e9:.1f} GB a device")
+        say(f"{tokens} need at most {step.bound / 1e9:.1f} GB on each device")
         best = step
     else:
         say(f"larger batches than {first << MOST_DOUBLINGS - 1} were not tried")

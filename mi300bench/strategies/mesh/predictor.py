@@ -1,7 +1,7 @@
-"""What a candidate's step on a mesh is predicted to take.
+"""The predicted step of a candidate on a mesh.
 
-A step is one device's share of the computation, stretched by each change, and the collectives of its mesh.
-Communication and computation may hide each other or not: the interval spans both.
+A step is one device's share of the computation, times the effect of each change, plus the
+collectives of its mesh. The interval spans hidden and exposed communication.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from mi300bench.schema.run_settings import Mesh
 from mi300bench.strategies.mesh.placement import DP, FSDP, MP
 from mi300bench.strategies.mesh.traffic import Curves, step_of
 
-# By how much something stretches the computation, and the records that show it.
+# The factor of a change on the computation, and the ids of the records that show it.
 Stretch = tuple[float, tuple[str, ...]]
 UNCHANGED: Stretch = (1.0, ())
 Identity = tuple[tuple[str, str], ...]
@@ -22,9 +22,9 @@ Identity = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeShare:
-    """What one device computes in the default's step: seconds with their bounds, and where they come from.
+    """The computation of one device in the default's step: its seconds and their evidence.
 
-    `run` is what the step took that was run, of all devices or, where they are virtual, of one with its share of the batch.
+    `run` is the measured step: that of all devices, or of one virtual device with its share.
     """
 
     seconds: Interval
@@ -36,9 +36,9 @@ class ComputeShare:
 class MeshPredictor:
     """Seconds of a candidate's step.
 
-    effects  what an option of a knob does to the computation, by the option's identity
-    widths   what a mesh's narrower products do to it
-    traffic  what a candidate's step exchanges
+    effects  the factor of each option on the computation, by the option's identity
+    widths   the factor of each mesh's narrower products
+    traffic  the communication of a candidate's step
     """
 
     default: Mesh
@@ -58,7 +58,7 @@ class MeshPredictor:
         )
 
     def changes(self, candidate: Candidate) -> Stretch:
-        """Return by how much a candidate's changes on one device stretch its computation, and from which records."""
+        """Return the factor of a candidate's changes on the computation, and its evidence."""
         factor, evidence = UNCHANGED
         for option in candidate.options.values():
             change, more = self.effects.get(option.identity, UNCHANGED)
@@ -66,7 +66,7 @@ class MeshPredictor:
         return factor, evidence
 
     def predict(self, candidate: Candidate) -> Prediction:
-        """Return the seconds of the candidate's step, from communication hidden to not hidden at all."""
+        """Return the seconds of the candidate's step, from hidden to exposed communication."""
         mesh = self.mesh(candidate)
         width, narrow = self.widths.get(mesh, UNCHANGED)
         factor, evidence = self.changes(candidate)
@@ -77,29 +77,25 @@ class MeshPredictor:
 
     def simulate(self, candidate: Candidate) -> SimulatedStep:
         """Return the candidate's step for ranking."""
-        return SimulatedStep(
-            step_s=self.predict(candidate).value.mid, exposed_s=0.0, transfers=()
-        )
+        return SimulatedStep(step_s=self.predict(candidate).value.mid, exposed_s=0.0, transfers=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneDevicePredictor:
-    """Seconds of the run in which the default's step was seen on one device, changed as the candidate is but for its mesh."""
+    """Seconds of a measured step of one device, with a candidate's changes except its mesh."""
 
     whole: MeshPredictor
 
     def predict(self, candidate: Candidate) -> Prediction:
-        """Return the seconds of the run with the candidate's changes."""
+        """Return the seconds of the measured step with the candidate's changes."""
         share = self.whole.share
         assert share.run is not None
         factor, evidence = self.whole.changes(candidate)
         return Prediction(value=scaled(share.run, factor), evidence=(*share.evidence, *evidence))
 
     def simulate(self, candidate: Candidate) -> SimulatedStep:
-        """Return the run for ranking."""
-        return SimulatedStep(
-            step_s=self.predict(candidate).value.mid, exposed_s=0.0, transfers=()
-        )
+        """Return the step for ranking."""
+        return SimulatedStep(step_s=self.predict(candidate).value.mid, exposed_s=0.0, transfers=())
 
 
 def scaled(interval: Interval, factor: float) -> Interval:

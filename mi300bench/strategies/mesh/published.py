@@ -1,4 +1,4 @@
-"""Records that stand in for JAX's measurements of a device that is not here: the products of the default mesh, the collectives."""
+"""Records from published figures of a device: the products of the default mesh, the collectives."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""What a trainer on a mesh needs to have measured: its own step, the collectives of every group, the products of every mesh.
+"""The points to measure for a trainer on a mesh: its step, collectives, products of the meshes.
 
-The first stage is needed; each later one widens the search.
+The first stage is necessary; each later one adds options to the search.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,9 +38,9 @@ CHANGE = Stop(
 
 
 def run_options(job: Job) -> dict[KnobSpec, Sequence[Mapping[str, Any]]]:
-    """Return the options of each knob whose effect is seen by running a step with it; only those the config can have.
+    """Return the possible options of each knob whose effect is measured by running a step.
 
-    The default is short of memory where its arrays take over half of the limit.
+    The default is short of memory if its arrays need over half of the limit.
     """
     held = model_of(job).held_bytes(job.config)
     is_short = job.memory_limit is not None and 2 * held > job.memory_limit
@@ -52,7 +52,7 @@ def run_options(job: Job) -> dict[KnobSpec, Sequence[Mapping[str, Any]]]:
 
 
 def mesh_products(job: Job, mesh: Mesh) -> list[tuple[int, int, int, str, int]]:
-    """Return (M, N, K, layout, how often) of the products of a device on `mesh`: forward, and the input's gradient."""
+    """Return (M, N, K, layout, count) of a device's products: forward and input gradient."""
     gemms = model_of(job).products(job.with_keys(mesh_keys(mesh)))
     return [
         row
@@ -82,17 +82,18 @@ def product_points(job: Job) -> list[Point]:
 
 
 def group_sizes(job: Job) -> list[int]:
-    """Return how many devices a group of some mesh can have."""
+    """Return the possible sizes of a mesh's groups of devices."""
     return [n for n in range(2, job.world.ranks + 1) if job.world.ranks % n == 0]
 
 
 def collective_points(job: Job) -> list[Point]:
-    """Return the points of the collectives in groups of every size that a mesh has, up to the largest message of a step."""
+    """Return the points of the collectives for each size of group.
+
+    Their messages go up to the largest one of a step, as far as the device allows.
+    """
     traffic = model_of(job).traffic(job.config)
     most = LARGEST_ON_A_CPU if job.world.device == "cpu" else LARGEST_MESSAGE
-    needed = max(
-        traffic.weight_bytes, traffic.token_bytes * traffic.tokens, 64 * SMALLEST_MESSAGE
-    )
+    needed = max(traffic.weight_bytes, traffic.token_bytes * traffic.tokens, 64 * SMALLEST_MESSAGE)
     sizes = [SMALLEST_MESSAGE]
     while sizes[-1] < min(most, needed):
         sizes.append(sizes[-1] * SIZE_STEP)
@@ -110,12 +111,12 @@ def collective_points(job: Job) -> list[Point]:
 
 
 def step_point(job: Job, keys: Mapping[str, Any], stop: Stop) -> Point:
-    """Return the point that trains whole steps where a step can be seen."""
+    """Return the point that trains whole steps, as they can run here."""
     return plans.point(f"{job.trainer}.step", step_params(job, keys), seen_world(job), stop=stop)
 
 
 def stages(job: Job) -> list[Stage]:
-    """Return what the choices rest on, by what is lost with it."""
+    """Return the points behind the choices, the most important stage first."""
     changes = [
         step_point(job, keys, CHANGE) for options in run_options(job).values() for keys in options
     ]
@@ -127,8 +128,6 @@ def stages(job: Job) -> list[Stage]:
             points=collective_points(job) if is_meshed else [],
         ),
         Stage(purpose="single changes", points=changes),
-        Stage(
-            purpose="products of the meshes", points=product_points(job) if is_meshed else []
-        ),
+        Stage(purpose="products of the meshes", points=product_points(job) if is_meshed else []),
     ]
     return [stage for stage in rows if stage.points]

@@ -1,4 +1,7 @@
-"""A mesh of devices of one process under JAX: weights are gathered, activations reduced, as the compiler partitions the step."""
+"""A mesh of devices in one process under JAX.
+
+The compiler partitions the step: it gathers weights and reduces activations.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,20 +33,23 @@ from mi300bench.strategies.mesh.placement import (
 )
 from mi300bench.strategies.mesh.predictor import MeshPredictor, OneDevicePredictor
 
-# On a CPU a mesh is tuned for as many virtual devices as a node has GPUs.
+# The number of virtual devices on a CPU: that of the GPUs of a usual node.
 VIRTUAL_DEVICES = 8
 
 
 @final
 class DeviceMesh(Strategy):
-    """One process for all devices. On a CPU they are virtual: one device's share is run, the mesh is predicted."""
+    """One process for all devices. On a CPU they are virtual: one runs, the mesh is predicted."""
 
     name = "mesh"
 
     def place(
         self, spec: TrainerSpec, config: Any, keys: Mapping[str, Any], request: Request
     ) -> tuple[World, Any]:
-        """Return the world of devices, and the config on its default mesh: as many fsdp groups as the batch has sequences for."""
+        """Return the world of devices, and the config on its default mesh.
+
+        The default mesh has as many fsdp groups as the batch has sequences for; the rest is mp.
+        """
         is_cpu = request.device == "cpu"
         usual = VIRTUAL_DEVICES if is_cpu else default_ranks(request.device)
         count = request.ranks if request.ranks is not None else usual
@@ -57,17 +63,18 @@ class DeviceMesh(Strategy):
         assert spec.mesh_model is not None
         if not spec.mesh_model.divides(placed):
             raise PlanError(
-                f"{sequences} sequences on {count} devices leave mp={mesh.mp}, which does not divide the model",
-                hint=f"--batch a multiple of {count}, or fewer --ranks",
+                f"{sequences} sequences on {count} devices leave mp={mesh.mp}, which does not "
+                "divide the model",
+                hint=f"give --batch a multiple of {count}, or fewer --ranks",
             )
         return replace(world, framework=spec.framework), placed
 
     def stages(self, job: Job) -> list[Stage]:
-        """Return the points to measure, by what is lost with them."""
+        """Return the points to measure, the most important stage first."""
         return stages.stages(job)
 
     def published_records(self, job: Job, device: PublishedDevice) -> Iterator[Measurement]:
-        """Yield products and collectives from published figures."""
+        """Yield products and collectives, from published figures."""
         return published.records_of(job, device)
 
     def space(self, job: Job, records: Sequence[Measurement], settings: Settings) -> Space:
@@ -75,9 +82,7 @@ class DeviceMesh(Strategy):
         notes: list[str] = []
         base, first = base_predictor(job, records)
         options, effects = effects_of(records, job, notes)
-        knobs = {
-            name: Knob(name=name, options=(Option(), *rows)) for name, rows in options.items()
-        }
+        knobs = {name: Knob(name=name, options=(Option(), *rows)) for name, rows in options.items()}
         if job.world.ranks > 1:
             default_mesh = mesh_of(job)
             others = [mesh for mesh in possible_meshes(job) if mesh != default_mesh]
@@ -85,7 +90,10 @@ class DeviceMesh(Strategy):
                 rows = [Option(keys=mesh_keys(mesh)) for mesh in others]
                 knobs[spec.name] = Knob(name=spec.name, options=(Option(), *rows))
         if not knobs:
-            raise PlanError("nothing is left to weigh", hint="other knobs with --only, or more devices")
+            raise PlanError(
+                "no knob has more than one option in this job",
+                hint="give --only other knobs, or use more devices",
+            )
         ordered = tuple(knobs[name] for name in job.spec.knob_names if name in knobs)
         predictor = replace(base, effects=effects, widths=widths_of(records, job, notes))
         return Space(
@@ -99,19 +107,19 @@ class DeviceMesh(Strategy):
         )
 
     def labelled(self, job: Job, settings: Settings, worlds: Iterable[World]) -> Settings:
-        """Return the settings for points in `worlds`; those of several virtual devices are emulated."""
+        """Return the settings for points in `worlds`; several virtual devices are emulated."""
         return placement.labelled(job, settings, worlds)
 
     def is_possible(self, job: Job, candidate: Candidate) -> bool:
-        """Return whether the trainer can have the candidate's keys: a mesh has to divide the batch."""
+        """Return whether the trainer accepts the candidate's keys: a mesh must divide the batch."""
         return job.is_possible(candidate.keys)
 
     def step_point(self, job: Job, candidate: Candidate, stop: Stop) -> Point:
-        """Return the point that trains whole steps of a candidate; of virtual devices one device's share."""
+        """Return the point that trains steps of a candidate, of one device if they are virtual."""
         return stages.step_point(job, candidate.keys, stop)
 
     def observable(self, job: Job, candidate: Candidate) -> Candidate:
-        """Return the candidate without its mesh where devices are virtual."""
+        """Return the candidate, without its mesh if devices are virtual."""
         is_hidden = is_virtual(job) and MESH_KNOB in candidate.options
         return candidate.without(MESH_KNOB) if is_hidden else candidate
 
@@ -120,26 +128,26 @@ class DeviceMesh(Strategy):
         if not is_virtual(job):
             return {}
         return {
-            MESH_KNOB: f"not confirmable here: {job.world.ranks} virtual devices share one processor, "
-            "so a mesh was predicted and not run"
+            MESH_KNOB: f"not confirmable here: {job.world.ranks} virtual devices share one "
+            "processor, so a mesh was predicted and not run"
         }
 
     def is_runnable(self, job: Job, memory: MemoryCheck, candidate: Candidate) -> bool:
-        """Return whether the candidate's step can run: one device's share of virtual devices always can."""
+        """Return whether the candidate's step can run; one virtual device always can."""
         return is_virtual(job) or memory.fits(candidate)
 
     def part_that_ran(self, job: Job) -> str:
-        """Return what of a step the fresh runs were."""
+        """Return which part of a step the fresh runs were."""
         return " (one device's share of the batch)" if is_virtual(job) else ""
 
     def run_factor(self) -> float:
-        """Return that a fresh run compiles its step too."""
+        """Return 2, because a fresh run also compiles its step."""
         return 2.0
 
     def derived(
         self, job: Job, space: Space, pick: Candidate, settings: Settings
     ) -> Mapping[str, Choice]:
-        """Return what JAX is told before it starts."""
+        """Return the choices of JAX's memory pool and of combining collectives."""
         predictor, memory = space.predictor, space.memory
         assert isinstance(predictor, MeshPredictor) and isinstance(memory, DeviceMemory)
         return dict(jax_client.choices(job, predictor, memory, pick, settings))
@@ -149,7 +157,7 @@ class DeviceMesh(Strategy):
         return job.world.ranks
 
     def origin_of(self, job: Job, first: Measurement) -> tuple[str, str]:
-        """Return that virtual devices are emulated."""
+        """Return the origin and the source; virtual devices are emulated."""
         if is_virtual(job):
             return str(Origin.EMULATED), f"{job.world.ranks} {VIRTUAL}"
         return super().origin_of(job, first)

@@ -1,8 +1,9 @@
-"""Which mesh a sharded step is fastest on, from curves of collectives: gathering weights against reducing activations.
+"""The communication of a step on a mesh, from the curves of collectives, and the fastest mesh.
 
-fsdp gathers each layer's weights as often as the layers are passed through, whatever the batch. mp reduces each layer's
-activations, in proportion to the tokens that a device has. So mp wins small batches, fsdp large ones, and the crossover is a
-matter of the two curves. Communication and computation may hide each other or not: the interval spans both.
+fsdp gathers each layer's weights in each pass over the layers, whatever the batch. mp reduces each
+layer's activations, in proportion to the tokens of a device. So mp is faster for small batches and
+fsdp for large ones; the two curves decide where they cross. The interval of a step spans hidden and
+exposed communication.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +13,21 @@ from mi300bench.fit.link import LinkModel
 from mi300bench.schema.model import Interval, MeshTraffic
 from mi300bench.schema.run_settings import Mesh
 
-# The operation and the ranks of a group to its curve.
+# Maps an operation and the size of a group to its curve.
 Curves = Callable[[str, int], LinkModel]
-# Passes over the weights of a layer: forward, backward.
+# Passes over the weights of a layer: forward and backward.
 WEIGHT_PASSES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshStep:
-    """A mesh with its predicted step: seconds of gathering weights, of reducing activations and gradients, and of the whole."""
+    """A mesh with the seconds of its predicted step.
+
+    gather_s    gathering weights
+    reduce_s    reducing activations
+    gradient_s  reducing gradients
+    seconds     the whole step
+    """
 
     mesh: Mesh
     gather_s: float
@@ -31,7 +38,7 @@ class MeshStep:
 
 
 def meshes(devices: int) -> list[Mesh]:
-    """Return every mesh of so many devices."""
+    """Return every mesh of `devices` devices."""
     divisors = [n for n in range(1, devices + 1) if devices % n == 0]
     return [
         Mesh(dp=dp, fsdp=f, mp=devices // dp // f)
@@ -42,7 +49,7 @@ def meshes(devices: int) -> list[Mesh]:
 
 
 def step_of(mesh: Mesh, traffic: MeshTraffic, curves: Curves, compute: Interval) -> MeshStep:
-    """Return the step on `mesh`; `compute` is the seconds of its products on one device."""
+    """Return the step on `mesh`; `compute` has the seconds of one device's computation."""
     gather_s = reduce_s = gradient_s = error = 0.0
     evidence: list[str] = []
     if mesh.fsdp > 1:
@@ -57,14 +64,14 @@ def step_of(mesh: Mesh, traffic: MeshTraffic, curves: Curves, compute: Interval)
     if mesh.mp > 1:
         link = curves("all_reduce", mesh.mp)
         message = traffic.token_bytes * traffic.tokens / (mesh.dp * mesh.fsdp * traffic.parts)
-        reduce_s = (
-            traffic.all_reduces * traffic.parts * traffic.layers * link.seconds_of(message)
-        )
+        reduce_s = traffic.all_reduces * traffic.parts * traffic.layers * link.seconds_of(message)
         error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
     if traffic.gradient_bytes and mesh.dp * mesh.fsdp > 1:
         link = curves("all_reduce", mesh.dp * mesh.fsdp)
         gradient_s = (
-            traffic.parts * traffic.layers * link.seconds_of(traffic.gradient_bytes / traffic.layers)
+            traffic.parts
+            * traffic.layers
+            * link.seconds_of(traffic.gradient_bytes / traffic.layers)
         )
         error, evidence = max(error, link.typical_error), [*evidence, *link.evidence]
     wire = gather_s + reduce_s + gradient_s
@@ -84,7 +91,10 @@ def step_of(mesh: Mesh, traffic: MeshTraffic, curves: Curves, compute: Interval)
 def rank_meshes(
     candidates: Sequence[Mesh], traffic: MeshTraffic, curves: Curves, compute: Interval
 ) -> list[MeshStep]:
-    """Return the meshes with the fastest predicted step first; of equal ones that with fewer kinds of communication."""
+    """Return the meshes, fastest predicted step first.
+
+    Of equally fast ones, that with fewer kinds of communication comes first.
+    """
     rows = [step_of(mesh, traffic, curves, compute) for mesh in candidates]
     return sorted(
         rows,
