@@ -1,4 +1,4 @@
-"""The space of configurations: knobs, each with options, the default first; a candidate takes one option of each knob."""
+"""The space of configs: knobs with options, and candidates with one option of each knob."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,24 +11,26 @@ from mi300bench.schema.record import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One setting of a knob. Without keys it is the default.
+    """One setting of a knob; without keys it is the default.
 
-    `work` is the useful FLOP of a step over the default's: shapes are compared by seconds for the same useful work.
+    same_as  other values with the same effect
+    world    the world in which it runs, if it is not the default's
+    work     useful FLOP of a step over the default's; seconds are compared for the same work
     """
 
     keys: Mapping[str, Any] = field(default_factory=dict)
     same_as: tuple[Any, ...] = ()
-    world: World | None = None  # where it runs, if not in the default's world
+    world: World | None = None
     work: float = 1.0
 
     @property
     def identity(self) -> tuple[tuple[str, str], ...]:
-        """Return what tells options apart: the keys with their values."""
+        """Return the identity of the option: its keys with their values."""
         return tuple((key, repr(value)) for key, value in self.keys.items())
 
     @property
     def label(self) -> str:
-        """Return the option in words, as ``micro_batch 2, accumulate 2``."""
+        """Return the option as text, such as ``micro_batch 2, accumulate 2``."""
         return (
             ", ".join(
                 f"{key.rpartition('.')[2]} {_as_text(value)}" for key, value in self.keys.items()
@@ -39,14 +41,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
-    """What can be set: a name, and its options, the first of which is the default."""
+    """A knob with its options; the first option is the default."""
 
     name: str
     options: tuple[Option, ...]
 
     def __post_init__(self) -> None:
         if not self.options or self.options[0].keys:
-            raise ValueError(f"the knob {self.name} does not start with its default")
+            raise ValueError(f"the first option of the knob {self.name} must be the default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class Candidate:
 
     @property
     def identity(self) -> tuple[tuple[str, str], ...]:
-        """Return what tells candidates apart: all keys with their values, sorted."""
+        """Return the identity of the candidate: all keys with their values, sorted."""
         return tuple(sorted((key, repr(value)) for key, value in self.keys.items()))
 
     @property
@@ -74,14 +76,14 @@ class Candidate:
 
     @property
     def world(self) -> World | None:
-        """Return where it runs, if not in the default's world."""
+        """Return the world in which it runs, if it is not the default's."""
         return next(
             (option.world for option in self.options.values() if option.world is not None), None
         )
 
     @property
     def work(self) -> float:
-        """Return its useful FLOP a step over the default's."""
+        """Return the useful FLOP of a step over the default's."""
         product = 1.0
         for option in self.options.values():
             product *= option.work
@@ -89,7 +91,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Return the candidate in words."""
+        """Return the candidate as text."""
         return "; ".join(self.options[name].label for name in self.changed) or "default"
 
     def without(self, name: str) -> "Candidate":
@@ -113,7 +115,7 @@ def default_of(knobs: Sequence[Knob]) -> Candidate:
 
 
 def combinations(knobs: Sequence[Knob], *, most: int) -> Iterator[Candidate]:
-    """Yield every candidate; `PlanError` where there are more than `most`."""
+    """Yield every candidate; `PlanError` if there are more than `most`."""
     count = 1
     for knob in knobs:
         count *= len(knob.options)
@@ -121,7 +123,7 @@ def combinations(knobs: Sequence[Knob], *, most: int) -> Iterator[Candidate]:
         sizes = " x ".join(f"{knob.name}:{len(knob.options)}" for knob in knobs)
         raise PlanError(
             f"the space has {count} candidates ({sizes}), more than {most}",
-            hint="fewer shapes: --keep-shapes",
+            hint="weigh fewer knobs with --only, or leave the shapes out with --keep-shapes",
         )
     for options in itertools.product(*(knob.options for knob in knobs)):
         yield Candidate(

@@ -1,7 +1,7 @@
-"""The tuned config: what a trainer reads, and beside it why each value is what it is.
+"""The tuned config: what a trainer reads, and the reason for each tuned value.
 
-`[config]` is the complete resolved trainer config. Each choice names the records it came from and
-cannot be written without them; `[confirmed]` says what fresh runs of default and pick took.
+`[config]` is the complete config of the trainer. Each choice names the records behind it; a choice
+without records cannot be written. `[confirmed]` has the results of the fresh runs.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from mi300bench.errors import PlanError, RecordError
 from mi300bench.schema.model import Interval
 
 FORMAT = 2
-# Older formats that are read still.
+# The formats that this version reads.
 READABLE = (1, FORMAT)
-# TOML has no null; the trainers read this word as "the framework's own default".
+# Trainers read this word as the framework's default, because TOML has no null.
 FRAMEWORK_DEFAULT = "default"
 
 
 class Confirmation(StrEnum):
-    """What fresh runs said of the pick against the default."""
+    """The verdict of fresh runs on the best candidate, against the default."""
 
     FASTER = "faster"
     SAME = "same"
@@ -33,14 +33,14 @@ class Confirmation(StrEnum):
 class ChoiceBasis(StrEnum):
     """What a choice rests on."""
 
-    CONFIRMED = "confirmed"  # fresh runs judged it
-    PREDICTED = "predicted"  # fits alone: fresh runs were not made, or cannot show it here
+    CONFIRMED = "confirmed"  # judged by fresh runs
+    PREDICTED = "predicted"  # by fits only; there were no fresh runs, or they cannot show it here
     DERIVED = "derived"  # computed from a curve or a compiled step, not run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """A candidate that was weighed, with the seconds per step predicted for it."""
+    """A weighed option, with the predicted seconds of a step."""
 
     value: Any
     predicted_s: Interval
@@ -49,7 +49,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One tuned key: what was chosen, instead of what, why, from which records, with which doubts."""
+    """One tuned key: value, default, reason, records, alternatives and doubts."""
 
     value: Any
     default: Any
@@ -62,16 +62,17 @@ class Choice:
     def __post_init__(self) -> None:
         if not self.evidence:
             raise ValueError(
-                f"the choice {self.value!r} names no record; a choice without evidence is not written"
+                f"the choice {self.value!r} names no record, but every choice needs evidence"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmedArm:
-    """One config that got fresh runs: seconds for the default's useful work in a step, predicted before and measured.
+    """One arm: its predicted and its measured seconds for the default's useful work in a step.
 
-    `ratio` is over the default, of interleaved runs. An ablation is the predicted best with one knob (`reverts`) put back
-    to its default; `over_best` is its step over the predicted best's: over 1 the knob pays.
+    ratio      of its step over the default's, from interleaved runs
+    reverts    the knob that an ablation puts back to its default, else empty
+    over_best  of an ablation: its step over the predicted best's; over 1, the knob's change pays
     """
 
     label: str
@@ -86,10 +87,12 @@ class ConfirmedArm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmed:
-    """Seconds per step measured interleaved on fresh runs, and the verdict.
+    """The seconds of a step in fresh interleaved runs, and the verdict.
 
-    `candidate` is the best one that ran beside the default, picked or not; `ratio` is its step over the default's, and the
-    verdict is about it. `tuned_s` is the pick's, which is the default's where that was kept. `sides` are all that ran.
+    candidate  the best arm other than the default, picked or not
+    tuned_s    of the pick, which can be the default
+    ratio      of the candidate's step over the default's; the verdict is about it
+    sides      all arms
     """
 
     candidate: str
@@ -161,17 +164,18 @@ def to_document(tuned: TunedConfig) -> dict[str, Any]:
         document["confirmed"] = asdict(tuned.confirmed) | {
             "verdict": str(tuned.confirmed.verdict),
             "evidence": list(tuned.confirmed.evidence),
-            "sides": [_arm_document(side) for side in tuned.confirmed.sides],
+            "sides": [_arm_document(arm) for arm in tuned.confirmed.sides],
         }
     return document
 
 
 def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
-    """Return the config of a parsed TOML file; `RecordError` names `name` where it is none."""
+    """Return the config of a parsed TOML file; `RecordError` if it is not a tuned config."""
     if document.get("format") not in READABLE:
         raise RecordError(
-            f"{name}: format is {document.get('format')!r}, this version reads {READABLE[0]} to {FORMAT}",
-            hint="write it anew with: mi300bench tune",
+            f"{name} has format {document.get('format')!r}, but this version reads formats "
+            f"{READABLE[0]} to {FORMAT}",
+            hint="write it again with: mi300bench tune",
         )
     try:
         return TunedConfig(
@@ -208,12 +212,12 @@ def from_document(document: Mapping[str, Any], *, name: str) -> TunedConfig:
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
         raise RecordError(
             f"{name} is not a tuned config: {type(cause).__name__}: {cause}",
-            hint="write it anew with: mi300bench tune",
+            hint="write it again with: mi300bench tune",
         ) from cause
 
 
 def _basis(table: Mapping[str, Any]) -> ChoiceBasis:
-    """Return what a choice rests on; format 1 had it in the sentence alone."""
+    """Return what a choice rests on; in format 1 only the sentence says it."""
     if "basis" in table:
         return ChoiceBasis(table["basis"])
     return ChoiceBasis.PREDICTED if "not confirm" in table["why"] else ChoiceBasis.CONFIRMED
@@ -254,7 +258,7 @@ def _arm(table: Mapping[str, Any]) -> ConfirmedArm:
 
 
 def is_tuned_config(path: Path) -> bool:
-    """Return whether a TOML file has the tables of a tuned config; a damaged file is judged by its text."""
+    """Return whether a TOML file is a tuned config; a damaged one counts if it has choices."""
     import tomllib
 
     try:
@@ -279,6 +283,6 @@ def read(path: Path) -> TunedConfig:
         ) from cause
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
         raise RecordError(
-            f"{path} cannot be read: {cause}", hint="write it anew with: mi300bench tune"
+            f"{path} cannot be read: {cause}", hint="write it again with: mi300bench tune"
         ) from cause
     return from_document(document, name=str(path))

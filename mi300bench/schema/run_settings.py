@@ -1,7 +1,7 @@
-"""What a training run is set to, in groups that every trainer shares. Exporters and strategies read these.
+"""The settings of a training run, in groups that all trainers share.
 
-A trainer fills the groups that it has. A group that is None does not exist for it: a trainer without
-a mesh has no mesh. What a group cannot hold, because it is the model's own code, is a `ModelSetting`.
+Exporters and strategies read them. A trainer fills the groups that it has; the others are None. A
+setting of the model's own code is a `ModelSetting`.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Recompute(StrEnum):
-    """What is computed again in the backward pass: nothing, all but products, or whole layers."""
+    """What the backward pass computes again: nothing, everything except products, or layers."""
 
     NOTHING = "nothing"
     ALL_BUT_PRODUCTS = "all but products"
@@ -18,9 +18,10 @@ class Recompute(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Sequences of `seq_len` tokens. `micro_batch` is of one data-parallel rank at once.
+    """Numbers of sequences of `seq_len` tokens.
 
-    `accumulate` micro-batches come before each update; `global_batch` counts all ranks and all of them.
+    A data-parallel rank computes `micro_batch` sequences at once, and `accumulate` micro-batches
+    before each update. `global_batch` is the total over micro-batches and ranks.
     """
 
     micro_batch: int
@@ -31,7 +32,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimizer:
-    """AdamW with linear warm-up and gradient clipping; the rate falls to `final_share` of `lr`."""
+    """AdamW with linear warm-up and clipping; the learning rate falls to `final_share` of `lr`."""
 
     lr: float
     betas: tuple[float, float]
@@ -43,7 +44,7 @@ class Optimizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """Processes on this machine and CPU threads of each; 0 leaves it to the machine."""
+    """Processes on this machine, and CPU threads of each; 0 lets the machine decide."""
 
     ranks: int
     threads: int
@@ -51,14 +52,14 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buckets:
-    """DDP's bucket caps in MiB of float32 gradients, one a bucket; empty: torch's own default."""
+    """DDP's bucket caps in MiB of float32 gradients, one per bucket; empty for torch's default."""
 
     caps_mib: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mesh:
-    """How devices are arranged: data-parallel copies, fully sharded groups, model-parallel groups."""
+    """The mesh of devices: data-parallel copies, fully sharded groups, model-parallel groups."""
 
     dp: int
     fsdp: int
@@ -66,12 +67,12 @@ class Mesh:
 
     @property
     def devices(self) -> int:
-        """Return how many devices the mesh has."""
+        """Return the number of devices."""
         return self.dp * self.fsdp * self.mp
 
     @property
     def groups(self) -> int:
-        """Return how many groups of devices have sequences of their own."""
+        """Return the number of groups of devices with different sequences."""
         return self.dp * self.fsdp
 
     def __str__(self) -> str:
@@ -80,7 +81,7 @@ class Mesh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """LoRA adapters, and what a run starts from: folders of weights and of an adapter, or empty."""
+    """LoRA adapters, and the folders of weights and adapter that a run starts from, or empty."""
 
     rank: int
     alpha: float
@@ -93,9 +94,10 @@ class Adapters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JaxClient:
-    """What JAX reads before it starts on a GPU; 0 leaves JAX's own value.
+    """What JAX reads before it starts on a GPU; 0 keeps JAX's default.
 
-    `memory_fraction` is the share of the device for JAX's pool. XLA joins collectives up to `combine_bytes`.
+    `memory_fraction` is the share of the device for JAX's memory pool. XLA combines collectives up
+    to `combine_bytes`.
     """
 
     memory_fraction: float
@@ -104,7 +106,7 @@ class JaxClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSetting:
-    """A setting that is the model's own code: its key, its value, and why no other framework has it."""
+    """A setting of the model's own code: key, value, and why other frameworks do not have it."""
 
     key: str
     value: str | int | float
@@ -113,7 +115,7 @@ class ModelSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """A run in typed groups."""
+    """The settings of a run in typed groups."""
 
     preset: str
     precision: str
@@ -131,5 +133,5 @@ class RunSettings:
 
     @property
     def is_bf16(self) -> bool:
-        """Return whether products are computed in bfloat16."""
+        """Return whether matrix products are computed in bfloat16."""
         return self.precision == "bfloat16"

@@ -1,7 +1,7 @@
-"""What a trainer declares. The library asks these questions and never looks into a trainer's config.
+"""What a trainer declares. The library reads these declarations and never a trainer's config.
 
-A new knob of a trainer is a `KnobSpec` in its `spec.py` and the trainer's code. A new trainer of a known strategy is its
-`spec.py` and one line in `mi300bench.trainers.registry`.
+To add a knob, change the trainer's code and declare a `KnobSpec` in its `spec.py`. To add a trainer
+of a known strategy, write its `spec.py` and add it to `mi300bench.probes.catalog.TRAINERS`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,25 +26,28 @@ class Effect(StrEnum):
 
 
 class KnobKind(StrEnum):
-    """How it is known what an option does to a step."""
+    """How the effect of an option on a step is determined."""
 
-    RUN = "run"  # a step is run with the option's keys set
-    PRODUCTS = "products"  # the fit of matrix products predicts another shape of the model
-    LAYOUT = "layout"  # strategy ddp: the global batch shared out in another way
-    BUCKETS = "buckets"  # strategy ddp: another packing of the gradients
-    MESH = "mesh"  # strategy mesh: another arrangement of the devices
+    RUN = "run"  # by running a step with the option's keys set
+    PRODUCTS = "products"  # by the fit of matrix products, for another shape of the model
+    LAYOUT = "layout"  # by the strategy ddp, for another split of the global batch
+    BUCKETS = "buckets"  # by the strategy ddp, for another packing of the gradients
+    MESH = "mesh"  # by the strategy mesh, for another arrangement of the devices
 
 
 class Launch(StrEnum):
     """How a trainer's processes start."""
 
-    TORCHRUN = "torchrun"  # a process a rank
+    TORCHRUN = "torchrun"  # a process for each rank
     JAX = "jax"  # one process for all devices of a machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnobRequest:
-    """What the options of a knob depend on. `is_short_of_memory`: the default comes near the memory limit."""
+    """The input for the options of a knob.
+
+    `is_short_of_memory`: the default is near the memory limit.
+    """
 
     config: Any
     ranks: int
@@ -57,23 +60,26 @@ Keys = Mapping[str, Any]
 
 
 def _no_options(_: KnobRequest) -> Sequence[Keys]:
-    """Return no option: those of this knob come from the strategy."""
+    """Return no option, for a knob whose options come from the strategy."""
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnobSpec:
-    """One thing that can be set.
+    """One setting that can be tuned.
 
-    keys            the dotted keys that its options set
-    options         the options beside the default, each as keys with values; of the kinds `RUN` and `PRODUCTS`
-    affects         what an option changes; candidates that differ in nothing that affects memory need the same memory
-    saves_memory    it is there to make a config fit: memory records are part of its evidence, and an option that nobody
-                    ran is weighed by its FLOP
-    flop_factor     FLOP of a step with a value over those with another (old, new); None where FLOP do not tell its time
-    computes_least  the value with which nothing is computed again, where other values compute something again
-    doubt           what to doubt once the knob leaves its default; names in braces are readings of the trainer
-    is_always_doubted  the doubt holds for the default as well
+    keys               the dotted keys that its options set
+    options            the options other than the default, each as keys with values; only of the
+                       kinds `RUN` and `PRODUCTS`
+    affects            what an option changes; candidates that differ only in knobs without effect
+                       on memory need the same memory
+    saves_memory       its purpose is to make a config fit into memory: memory records are part of
+                       its evidence, and an option that was not measured is weighed by its FLOP
+    flop_factor        FLOP of a step with the new value over those with the old one, as a function
+                       of (old, new); None if FLOP do not predict the time
+    computes_least     the value without recomputation, if other values recompute
+    doubt              the doubt about an option; names in braces are readings of the trainer
+    is_always_doubted  the doubt also holds for the default
     """
 
     name: str
@@ -89,47 +95,53 @@ class KnobSpec:
 
 
 class DataParallelModel(Protocol):
-    """What the strategy ddp asks of a model."""
+    """What the strategy ddp needs of a model."""
 
     def memory(self, config: Any, *, ranks: int, readings: Mapping[str, float]) -> MemoryNeed:
-        """Return the peak of a rank's tensors in bytes."""
+        """Return the peak memory of a rank's tensors."""
 
 
 class MeshModel(Protocol):
-    """What the strategy mesh asks of a model."""
+    """What the strategy mesh needs of a model."""
 
     def divides(self, config: Any) -> bool:
-        """Return whether the config's mesh divides every tensor as the sharding rules cut it."""
+        """Return whether the config's mesh divides every tensor, by the sharding rules."""
 
     def products(self, config: Any) -> tuple[Gemm, ...]:
         """Return the forward products of one device."""
 
     def held_bytes(self, config: Any) -> float:
-        """Return the bytes that a device holds at least."""
+        """Return a lower bound of the bytes that a device needs."""
 
     def traffic(self, config: Any) -> MeshTraffic:
-        """Return what a step exchanges."""
+        """Return the communication of a step."""
 
     def closed_form_bytes(self, config: Any) -> Mapping[str, float]:
-        """Return the bytes that a device receives in a step, by kind: gathered, reduced, gradients."""
+        """Return the bytes that a device receives in a step: gathered, reduced, gradients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerSpec:
     """A trainer, as the library knows it. Nothing here needs a framework.
 
-    package        where its code is; `train` and `preflight` are functions of its module ``train``
-    presets        configs by name; `default_presets` names one for each kind of device (``cpu``, ``cuda``, ``rocm``)
-    parts          the tables of its config, by name
-    options        the command line's options of a job, by the key of the config that each sets
-    point_keys     keys that are parameters of every point of this trainer
-    as_param       values that are no scalar, as a parameter and back, by key
-    probes         what can be measured of it, by name: ``step``, and what its strategy asks for
-    describe       the model as numbers
-    counts         parameters by kind, for a person
-    settings       a config in the groups that exporters and strategies read, for so many ranks
-    readings       series of its timeline that its memory and its doubts depend on; their mean is used
-    planner        module that compiles a step without weights, or empty; `planned_keys` identify such a step
+    framework        the package that its code needs: torch or jax
+    package          the package of its code; its module ``train`` has `main` and `preflight`
+    presets          configs by name
+    default_presets  the default preset for each kind of device (``cpu``, ``cuda``, ``rocm``)
+    parts            the types of its config's tables, by name
+    options          the keys of the config that options of the command line set, by option
+    point_keys       keys that are parameters of every point of this trainer
+    knobs            what can be tuned, in the order in which it is weighed
+    probes           what can be measured, by name: ``step``, and what the strategy needs
+    describe         returns the model as numbers
+    counts           returns the numbers of parameters by kind
+    settings         returns a config in the groups that exporters and strategies read, for the
+                     given number of ranks
+    as_param         functions that convert a value that is not a scalar to a parameter and back,
+                     by key
+    readings         series of its timeline that its memory model and doubts use; their mean counts
+    planner          module that compiles a step without weights, or empty
+    planned_keys     keys that identify a compiled step
     """
 
     name: str
@@ -160,7 +172,7 @@ class TrainerSpec:
 
     @property
     def knob_names(self) -> tuple[str, ...]:
-        """Return the names of the knobs, in the order in which they are weighed."""
+        """Return the names of the knobs, in their order."""
         return tuple(knob.name for knob in self.knobs)
 
     @property
@@ -169,10 +181,11 @@ class TrainerSpec:
         return any(knob.kind is KnobKind.PRODUCTS for knob in self.knobs)
 
     def preset(self, name: str) -> Any:
-        """Return a preset; an unknown name lists the known."""
+        """Return a preset; `PlanError` lists the known names."""
         if name not in self.presets:
             raise PlanError(
-                f"{self.name} has no preset {name!r}", hint=f"one of {', '.join(self.presets)}"
+                f"{self.name} has no preset {name!r}",
+                hint=f"choose one of {', '.join(self.presets)}",
             )
         return self.presets[name]
 
@@ -181,11 +194,11 @@ class TrainerSpec:
         return config_tree.to_tables(config)
 
     def from_tables(self, tables: Mapping[str, Any]) -> Any:
-        """Return the config of complete tables; `PlanError` names what is missing or unknown."""
+        """Return the config of complete tables; `PlanError` names a missing or unknown key."""
         return config_tree.build(self.config_type, self.parts, tables)
 
     def override(self, config: Any, keys: Mapping[str, Any]) -> Any:
-        """Return `config` with all `keys` set at once: the parts are checked as they will be."""
+        """Return `config` with all `keys` set at once, so that only the result is checked."""
         return config_tree.override(self.name, config, self.parts, keys)
 
     def value_of(self, config: Any, key: str) -> Any:
@@ -194,7 +207,7 @@ class TrainerSpec:
         return getattr(getattr(config, part) if part else config, name)
 
     def point_params(self, config: Any, changed: Mapping[str, Any]) -> dict[str, Scalar]:
-        """Return the parameters of a point that runs `config`, a preset with `changed` keys."""
+        """Return the parameters of a point that runs `config`: a preset with `changed` keys."""
         always = {key: self.value_of(config, key) for key in self.point_keys}
         written = {
             key: self.as_param[key][0](value) if key in self.as_param else value
@@ -203,7 +216,7 @@ class TrainerSpec:
         return {"preset": config.preset, **always, **written}
 
     def from_params(self, params: Mapping[str, Scalar]) -> Any:
-        """Return the config that a point's parameters describe: a preset, and keys set in it."""
+        """Return the config of a point's parameters: a preset, with keys set in it."""
         keys = {
             key: self.as_param[key][1](value) if key in self.as_param else value
             for key, value in params.items()

@@ -125,7 +125,7 @@ def test_a_mesh_that_holds_too_much_is_not_picked(make_record, no_compiler) -> N
     tuned = tune(job, curves(make_record), Settings(), confirm_by_runs=False).config
     assert tuned.config["mesh"] == {"dp": 1, "fsdp": 1, "mp": 8}
     assert tuned.choices["mesh.mp"].basis is ChoiceBasis.PREDICTED and tuned.confirmed is None
-    with pytest.raises(PlanError, match="GiB of 953.7 MiB") as raised:
+    with pytest.raises(PlanError, match=r"GiB of 953\.7 MiB") as raised:
         tune(replace(job, memory_limit=1e9), curves(make_record), Settings(), confirm_by_runs=False)
     assert "--memory-limit" in raised.value.hint
 
