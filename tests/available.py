@@ -1,4 +1,4 @@
-"""What this machine has for tests: each function returns why something is missing, or an empty text."""
+"""What this machine has for tests: each function returns why something is missing, or nothing."""
 
 import importlib.util
 import os

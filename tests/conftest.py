@@ -11,8 +11,8 @@ from mi300bench.schema.record import Measurement, Outcome, Work, World, short_ha
 
 from tests.available import REASONS
 
-
-# Folders whose tests all measure, and those that take long; single tests elsewhere carry the marker themselves.
+# Folders whose tests all measure, and those that take long. Single tests elsewhere carry the
+# marker themselves.
 MARKED = {
     "cli": "alone",
     "cluster": "alone",
@@ -40,14 +40,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Let processes that tests start share what JAX has compiled: most of them run the same step."""
+    """Let processes that tests start share what JAX has compiled: most run the same step."""
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("jax")))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """Let processes that tests start hear a Ctrl-C: a shell has what it starts in the background ignore it."""
+    """Let processes that tests start hear a Ctrl-C, which a shell's background jobs ignore."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -16,9 +16,14 @@ SECOND = Interval(low=0.9, mid=1.0, high=1.1)
 
 def tuned() -> TunedConfig:
     choice = Choice(
-        value=[1.0, 50.0], default="default", why="it is faster", evidence=("abc",), doubts=("few passes",), basis=ChoiceBasis.CONFIRMED,
+        value=[1.0, 50.0],
+        default="default",
+        why="it is faster",
+        evidence=("abc",),
+        doubts=("few passes",),
+        basis=ChoiceBasis.CONFIRMED,
         alternatives=(Alternative(value="default", predicted_s=SECOND, same_as=(25.0,)),),
-    )  # fmt: skip
+    )
     confirmed = Confirmed(
         candidate="1,50",
         default_s=SECOND,
@@ -48,6 +53,11 @@ def tuned() -> TunedConfig:
         ),
     )
     return TunedConfig(
-        trainer="zaya1", config={"ddp": {"bucket_cap_mb": [1.0, 50.0]}, "steps": 3}, choices={"ddp.bucket_cap_mb": choice},
-        confirmed=confirmed, node="n1", device="a CPU", made_by="mi300bench tune zaya1",
-    )  # fmt: skip
+        trainer="zaya1",
+        config={"ddp": {"bucket_cap_mb": [1.0, 50.0]}, "steps": 3},
+        choices={"ddp.bucket_cap_mb": choice},
+        confirmed=confirmed,
+        node="n1",
+        device="a CPU",
+        made_by="mi300bench tune zaya1",
+    )
