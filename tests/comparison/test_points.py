@@ -24,6 +24,7 @@ def alarms(make: Callable[[Draw], tuple[Side, Side]], trials: int = 100) -> floa
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTHING_PLANTED)
 def test_the_same_machine_twice_is_called_changed_at_the_promised_rate(name: str) -> None:
     assert alarms(NOTHING_PLANTED[name]) <= 0.13  # 5 % promised; 0 to 9 % in 400 trials
@@ -39,6 +40,7 @@ def test_an_interval_holds_what_it_promises() -> None:
     assert 0.98 <= inside / total <= 0.997
 
 
+@pytest.mark.slow
 def test_one_slower_point_is_found_and_comes_first() -> None:
     detected = 0
     for seed in range(30):

@@ -22,6 +22,7 @@ def shift_alarms(make: Callable[[Draw], tuple[Side, Side]], trials: int = 100) -
     )
 
 
+@pytest.mark.slow
 def test_a_probe_is_not_called_changed_for_what_moves_all_of_its_points_in_every_run() -> None:
     assert max(shift_alarms(make) for make in NOTHING_PLANTED.values()) <= 0.06
     known = {"noise": 0.005, "common": 0.02, "earlier": 5}

@@ -114,6 +114,7 @@ def test_deepspeed_writes_the_kept_default_out_and_says_so() -> None:
     assert any("25 MiB" in note for note in deepspeed.export(source).notes)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_megatron_counts_parameters_and_keeps_the_bucket_alive() -> None:
     core = pytest.importorskip("megatron.core.distributed")

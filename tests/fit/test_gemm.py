@@ -9,6 +9,7 @@ from mi300bench.schema.model import Gemm
 from tests.fit.made_up_gemms import drawn, seconds
 
 
+@pytest.mark.slow
 def test_shapes_never_seen_are_predicted_better_than_by_the_nearest(measured) -> None:
     model = fit_gemm(measured(drawn(120, 1), noise=0.02))
     judged = drawn(60, 2)
@@ -23,6 +24,7 @@ def test_shapes_never_seen_are_predicted_better_than_by_the_nearest(measured) ->
     assert np.mean(inside) > 0.85
 
 
+@pytest.mark.slow
 def test_outside_the_range_the_interval_widens_and_says_so(measured) -> None:
     model = fit_gemm(measured(drawn(60, 1)))
     inside, outside = (

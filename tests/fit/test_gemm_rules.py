@@ -22,6 +22,7 @@ def test_the_rules_planted_in_the_device_come_out(measured) -> None:
     assert rules["flop", ""].value < best.flop
 
 
+@pytest.mark.slow
 def test_a_published_rule_is_priced_for_the_model_at_hand(measured) -> None:
     model = fit_gemm(measured(drawn(80, 1)))
     rule = gemm_rules.PublishedRule(

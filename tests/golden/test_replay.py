@@ -45,6 +45,7 @@ def test_a_store_of_schema_1_is_read_whole(records) -> None:
     assert threads == {"1", "2"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", list(OPTIONS))
 def test_the_same_records_give_the_same_config(trainer: str, records, monkeypatch) -> None:
     measure = replayed(records)

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from mi300bench.schema.model import Gemm
 from mi300bench.schema.record import Measurement, World
 from tests.reports.example import gemm
@@ -14,6 +15,7 @@ def shapes(make_record, count: int) -> list[Measurement]:
     return [gemm(make_record, m, n, k, 300e9 * k / (k + 200)) for m, n, k in sizes]
 
 
+@pytest.mark.slow
 def test_the_fastest_shape_comes_first(mi300x) -> None:
     section = products(mi300x)
     assert section is not None and section.table is not None and section.chart
@@ -49,6 +51,7 @@ def test_what_a_model_s_products_reach_together_needs_every_one_of_them(make_rec
     assert partial is not None and "100%" not in partial.sentences[0]
 
 
+@pytest.mark.slow
 def test_a_fit_says_how_far_off_it_is_where_shapes_are_enough(make_record) -> None:
     records = shapes(make_record, 40)
     with_fit, without = products(records), products(records, has_fit=False)
