@@ -84,17 +84,6 @@ class ProductRequest:
         return not self.shapes and (bool(self.model) or gemm_study.is_searchable(self.axes))
 
 
-def parse_shape(text: str) -> Shape:
-    """Return the (M, N, K) of a text such as ``512x512x512``."""
-    parts = text.lower().split("x")
-    if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
-        raise PlanError(
-            f"cannot read {text!r} as a shape", hint="give MxNxK, such as --shapes 512x512x512"
-        )
-    m, n, k = (int(part) for part in parts)
-    return m, n, k
-
-
 def read_shapes(path: Path) -> list[Shape]:
     """Return the shapes of a file: a JSON list, or lines of ``M N K``.
 

@@ -1,4 +1,4 @@
-"""``python -m mi300bench.cli``, which is how torch's launcher starts a rank."""
+"""``python -m mi300bench.cli``, the module that torchrun starts on each rank."""
 
 from mi300bench.cli.main import main
 

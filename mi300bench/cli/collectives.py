@@ -4,47 +4,49 @@ from typing import Any
 
 import click
 
+from mi300bench.api.measuring import measure_collectives
 from mi300bench.cli import show
-from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers, words
-from mi300bench.measurement import plans
-from mi300bench.measurement.follow import lead_or_follow
-from mi300bench.measurement.local_topology import default_ranks, local_topology
-from mi300bench.measurement.measure import measure
+from mi300bench.cli.options import measuring_options, settings_of, whole_numbers, words
 from mi300bench.physics import COLLECTIVES
 from mi300bench.units import dtype_name, parse_sizes
 
 
 @click.command("collectives")
-@click.option("--ops", default="all_reduce,all_gather,reduce_scatter,all_to_all", show_default=True,
-              help=f"Of {', '.join(COLLECTIVES)}.")  # fmt: skip
+@click.option(
+    "--ops",
+    default="all_reduce,all_gather,reduce_scatter,all_to_all",
+    show_default=True,
+    help=f"Collectives, separated by commas: {', '.join(COLLECTIVES)}.",
+)
 @click.option(
     "--sizes",
     default="1K:64M:x8",
     show_default=True,
-    help="Total message sizes, such as 1,16,256MB or 8:128M:x2.",
+    help="Total message sizes: a list such as 1,16,256MB or a range such as 8:128M:x2.",
 )
 @click.option(
     "--ranks",
     default="",
-    help="Numbers of local ranks, such as 2,4,8; under torchrun: its own group.",
+    help="Numbers of local ranks, such as 2,4,8. Default: one per GPU, on a CPU one per core up to "
+    "two. Under torchrun: the ranks that it started.",
 )
-@click.option("--dtype", default="float32", show_default=True, help="Element type.")
+@click.option("--dtype", default="float32", show_default=True, help="Data type.")
 @measuring_options
 def command(
     *, ops: str, sizes: str, ranks: str, dtype: str, device: str, as_json: bool, **shared: Any
 ) -> None:
-    """Measure collectives by size and number of ranks; the answer of each is checked.
+    """Measure collectives by size and number of ranks, and check their results.
 
-    Starts the ranks itself, or joins the group when run under torchrun (then one pass, on every node the same command).
+    Starts its own ranks. Under torchrun it measures in the ranks that torchrun started, in one
+    pass: start the same command on every node.
     """
-    kind = device_of(device)
-    counts = whole_numbers(ranks, "--ranks") if ranks else (default_ranks(kind),)
-    element = dtype_name(dtype)
-    worlds = [local_topology(kind, count, launcher=shared["launcher"]) for count in counts]
-    points = plans.collective_points(words(ops), parse_sizes(sizes), worlds, dtype=element)
-    plan = plans.plan(
-        "What does a collective cost, by size and ranks?", points, passes=shared["passes"]
-    )
-    with settings_of(**shared) as settings, lead_or_follow(plan, settings) as mine:
-        if mine is not None:
-            show.measured(measure(*mine), as_json=as_json, show=show.collective_table)
+    with settings_of(**shared) as settings:
+        measured = measure_collectives(
+            settings,
+            ops=words(ops),
+            sizes=parse_sizes(sizes),
+            ranks=whole_numbers(ranks, "--ranks") if ranks else (),
+            dtype=dtype_name(dtype),
+            device=device,
+        )
+    show.measured(measured, as_json=as_json, show=show.collective_table)

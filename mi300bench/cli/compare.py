@@ -21,17 +21,19 @@ SHOWN = 20
 @click.command("compare")
 @click.argument("sides", nargs=-1, metavar="[A B ...]")
 @click.option(
-    "--by", type=click.Choice(list(ATTRIBUTES)), help="Instead of sides: split the store by this."
+    "--by",
+    type=click.Choice(list(ATTRIBUTES)),
+    help="Compare the parts of the store, split by this.",
 )
 @click.option(
     "--effect",
     type=float,
     default=100 * SMALLEST_EFFECT,
     show_default=True,
-    help="Smallest change that counts, in %.",
+    help="Smallest change that counts, in percent.",
 )
 @click.option(
-    "--all", "everything", is_flag=True, help="Show every point, not only those that changed."
+    "--all", "everything", is_flag=True, help="Show all points, not only those that changed."
 )
 @store_option
 @json_option
@@ -44,12 +46,14 @@ def command(
     store: Path,
     as_json: bool,
 ) -> None:
-    """Which point, node, GPU or pair got slower, by how much, how sure, and since when.
+    """Find the point, node, GPU or link that got slower, by how much, and since when.
 
-    A side is a store's or a node's folder, node:NAME or run:ID. Two sides are compared point by point
-    (folders of several nodes node by node), each of more with the others; with --by node the store's
-    own nodes are the sides. Exits with 6, for CI, where B got slower or lost a result; of sides that
-    --by splits, where one is slower than the other or the others, or slowed down.
+    A side is the folder of a store or a node, node:NAME, or run:ID. Two sides are compared point by
+    point; folders of several nodes, node by node. Of three or more sides, each is compared with all
+    others. --by node compares the nodes of the store.
+
+    The exit code is 6 if B is slower than A or lost a result. With --by, or with several sides, it
+    is 6 if any side is slower than the others, or became slower over time.
     """
     result = compare_sides(sides, by=by, store=store, smallest=effect / 100, warn=say)
     if as_json:
@@ -62,7 +66,7 @@ def command(
 
 
 def _document(result: TwoSides | SeveralSides) -> dict[str, Any]:
-    """Return a comparison as plain values."""
+    """Return a comparison as a JSON document."""
     shared = {
         "parts": [asdict(part) for part in result.parts],
         "changes": [asdict(change) for change in result.changes],
@@ -84,22 +88,23 @@ def _print_two(result: TwoSides, *, everything: bool) -> None:
     rows = result.points
     counts = {verdict: sum(row.verdict is verdict for row in rows) for verdict in Verdict}
     click.echo(
-        f"{result.second} over {result.first}, ratio of seconds; {len(rows)} points in common"
+        f"seconds of {result.second} over those of {result.first}; {len(rows)} points in common"
     )
     show.table([str(verdict) for verdict in counts], [list(counts.values())])
     if result.probes:
         show.table(
-            ("probes", "points", "seconds, median", "verdict"),
+            ("probe", "points", "ratio, median", "verdict"),
             [(r.family, r.points, r.ratio.as_ratio, r.verdict) for r in result.probes],
         )
     if any(row.shared != 1 for row in rows):
         click.echo(
-            "drift common to all points of a probe was subtracted, where the probe as a whole has not changed"
+            "drift common to all points of a probe was subtracted, "
+            "unless the probe itself has changed"
         )
     changed = [r for r in rows if everything or r.verdict in (Verdict.SLOWER, Verdict.FASTER)]
     if changed:
         show.table(
-            ("verdict", "seconds", "point", "records"),
+            ("verdict", "ratio", "point", "records"),
             [_row(row) for row in changed[: None if everything else SHOWN]],
         )
     _print_parts_and_changes(result.parts, result.changes)
@@ -111,9 +116,9 @@ def _row(row: Compared) -> tuple[object, ...]:
 
 
 def _print_several(result: SeveralSides) -> None:
-    click.echo(f"{len(result.names)} sides, seconds over the others'")
+    click.echo(f"{len(result.names)} sides; ratios are seconds over those of the others")
     show.table(
-        ("odd", "side", "family", "seconds", "points", "worst", "of the median"),
+        ("odd", "side", "probe", "ratio", "points", "worst point", "its ratio"),
         [
             (
                 "yes" if row.is_odd else "",
@@ -133,12 +138,12 @@ def _print_several(result: SeveralSides) -> None:
 def _print_parts_and_changes(parts: Sequence[Part], changes: Sequence[Dated]) -> None:
     if parts:
         show.table(
-            ("part that stands out", "seconds over the others", "records", "such as"),
+            ("part that stands out", "ratio to the others", "records", "example"),
             [(p.name, p.ratio.as_ratio, p.of, p.evidence[0]) for p in parts[:SHOWN]],
         )
     if changes:
         show.table(
-            ("history of", "family", "change", "seconds", "since", "first run after it", "runs"),
+            ("history of", "probe", "change", "ratio", "since", "first run after it", "runs"),
             [
                 (
                     change.name,
@@ -155,10 +160,10 @@ def _print_parts_and_changes(parts: Sequence[Part], changes: Sequence[Dated]) ->
 
 
 def _print_apart(a: str, b: str, apart: Apart) -> None:
-    """Print what the sides do not share."""
+    """Print the points and conditions that the sides do not have in common."""
     for name, labels in ((a, apart.only_first), (b, apart.only_second)):
         if labels:
-            click.echo(f"on {name} alone: {len(labels)} points, {shortened(labels)}")
+            click.echo(f"only on {name}: {len(labels)} points: {shortened(labels)}")
     for name, (one, other) in apart.differing.items():
         click.echo(f"{name} differs: {one or 'nothing'} on {a}, {other or 'nothing'} on {b}")
     if apart.broken:

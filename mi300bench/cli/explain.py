@@ -25,11 +25,11 @@ def _seconds(interval: Interval) -> str:
 @click.argument("key", required=False)
 @json_option
 def command(*, path: Path, key: str | None, as_json: bool) -> None:
-    """Say why a tuned config (or one KEY of it) is what it is: alternatives, evidence, doubts."""
+    """Explain a tuned config, or one KEY of it: reasons, alternatives, evidence and doubts."""
     tuned = tuned_config.read(path)
     if key is not None and key not in tuned.choices:
         known = ", ".join(tuned.choices) or "none"
-        raise PlanError(f"{path} has no choice {key!r}", hint=f"choices: {known}")
+        raise PlanError(f"{path} has no choice {key!r}", hint=f"its choices are {known}")
     chosen = {name: choice for name, choice in tuned.choices.items() if key in (None, name)}
     if as_json:
         document = tuned_config.to_document(tuned)
@@ -41,7 +41,7 @@ def command(*, path: Path, key: str | None, as_json: bool) -> None:
 
 
 def head(tuned: TunedConfig) -> None:
-    """Print whose config it is and what fresh runs said of it."""
+    """Print the trainer and node of the config, and the result of the fresh runs."""
     origin = f"{tuned.origin} data" + (f": {tuned.source}" if tuned.source else "")
     click.echo(f"{tuned.trainer} on {tuned.node} ({tuned.device}), {origin}")
     confirmed = tuned.confirmed
@@ -50,15 +50,17 @@ def head(tuned: TunedConfig) -> None:
         return
     ratio = confirmed.ratio
     click.echo(
-        f"confirmed: {confirmed.candidate} against the default: {confirmed.verdict}, {ratio.mid:.3f} of its step "
-        f"({ratio.low:.3f} to {ratio.high:.3f}) on {confirmed.runs} fresh interleaved runs each"
+        f"confirmed: {confirmed.candidate} against the default: {confirmed.verdict}, "
+        f"{ratio.mid:.3f} of its step ({ratio.low:.3f} to {ratio.high:.3f}) "
+        f"on {confirmed.runs} fresh interleaved runs each"
     )
     click.echo(f"  default  {_seconds(confirmed.default_s)} a step")
     click.echo(f"  tuned    {_seconds(confirmed.tuned_s)} a step")
     for side in confirmed.sides[1:]:
         what = f"best without {side.reverts}" if side.reverts else side.label
         click.echo(
-            f"  ran: {what}  {_seconds(side.measured_s)}, {side.ratio.mid:.3f} of the default ({side.verdict})"
+            f"  ran: {what}  {_seconds(side.measured_s)}, "
+            f"{side.ratio.mid:.3f} of the default ({side.verdict})"
         )
 
 
@@ -67,9 +69,9 @@ def one(name: str, choice: Choice) -> None:
     click.echo(f"\n{name} = {choice.value}   (default: {choice.default})")
     click.echo(f"  why: {choice.why}")
     if choice.alternatives:
-        click.echo("  predicted seconds a step of the alternatives:")
+        click.echo("  predicted time per step of the alternatives:")
     for other in choice.alternatives:
-        same = f"  packs like {', '.join(map(str, other.same_as))}" if other.same_as else ""
+        same = f"  same buckets as {', '.join(map(str, other.same_as))}" if other.same_as else ""
         click.echo(f"    {other.value!s:>16}  {_seconds(other.predicted_s)}{same}")
     for doubt in choice.doubts:
         click.echo(f"  doubt: {doubt}")

@@ -12,15 +12,18 @@ from mi300bench.schema import config as tuned_config
 @click.command("export")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "--to", "target", type=click.Choice(list(TARGETS)), required=True, help="For which framework."
+    "--to", "target", type=click.Choice(list(TARGETS)), required=True, help="Target framework."
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a file instead of printing.",
+    help="File to write, instead of printing.",
 )
 def command(*, path: Path, target: str, out: Path | None) -> None:
-    """Print a tuned config as another framework's settings; notes on stderr say what is lost."""
+    """Print a tuned config as the settings of another framework.
+
+    Notes on stderr name the settings that the framework cannot express.
+    """
     exported = export(tuned_config.read(path), target)
     for note in exported.notes:
         click.echo(f"note: {note}", err=True)

@@ -4,31 +4,38 @@ from typing import Any
 
 import click
 
+from mi300bench.api.measuring import measure_memory
 from mi300bench.cli import show
-from mi300bench.cli.options import device_of, measuring_options, settings_of, words
-from mi300bench.measurement import plans
-from mi300bench.measurement.local_topology import local_topology
-from mi300bench.measurement.measure import measure
-from mi300bench.units import GIB, MIB, dtype_name, parse_sizes
+from mi300bench.cli.options import measuring_options, settings_of, words
+from mi300bench.measurement.plans import PATTERNS
+from mi300bench.units import dtype_name, parse_sizes
 
 
 @click.command("hbm")
-@click.option("--patterns", default="read,write,copy,scale,add,triad", show_default=True,
-              help=f"Of {', '.join(plans.PATTERNS)}.")  # fmt: skip
+@click.option(
+    "--patterns",
+    default="read,write,copy,scale,add,triad",
+    show_default=True,
+    help=f"Access patterns, separated by commas: {', '.join(PATTERNS)}.",
+)
 @click.option(
     "--sizes",
     default="",
-    help="Bytes per array, such as 512MiB or 64K:1G:x4; default one far beyond the cache.",
+    help="Bytes per array: a list such as 64MiB,512MiB or a range such as 64K:1G:x4. "
+    "Default: one size far larger than the last-level cache.",
 )
-@click.option("--dtype", default="float32", show_default=True, help="Element type.")
+@click.option("--dtype", default="float32", show_default=True, help="Data type.")
 @click.option(
     "--variants",
     default="op,compiled",
     show_default=True,
-    help="torch's operator, the compiled kernel, or both.",
+    help="op is torch's operator, compiled is our compiled kernel.",
 )
 @click.option(
-    "--row-bytes", default="256,4096", show_default=True, help="Row widths of gather and scatter."
+    "--row-bytes",
+    default="256,4096",
+    show_default=True,
+    help="Bytes per row, for the patterns gather and scatter.",
 )
 @measuring_options
 def command(
@@ -42,20 +49,15 @@ def command(
     as_json: bool,
     **shared: Any,
 ) -> None:
-    """Measure memory bandwidth by pattern and array size."""
-    kind = device_of(device)
-    chosen = parse_sizes(sizes) if sizes else ((512 * MIB if kind == "cpu" else 4 * GIB),)
-    element = dtype_name(dtype)
-    points = plans.memory_points(
-        words(patterns),
-        chosen,
-        local_topology(kind, 1),
-        dtype=element,
-        variants=words(variants),
-        row_bytes=parse_sizes(row_bytes),
-    )
-    plan = plans.plan(
-        "What does the memory sustain, by pattern and footprint?", points, passes=shared["passes"]
-    )
+    """Measure memory bandwidth by access pattern and array size."""
     with settings_of(**shared) as settings:
-        show.measured(measure(plan, settings), as_json=as_json, show=show.memory_table)
+        measured = measure_memory(
+            settings,
+            patterns=words(patterns),
+            sizes=parse_sizes(sizes) if sizes else (),
+            dtype=dtype_name(dtype),
+            variants=words(variants),
+            row_bytes=parse_sizes(row_bytes),
+            device=device,
+        )
+    show.measured(measured, as_json=as_json, show=show.memory_table)

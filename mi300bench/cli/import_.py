@@ -1,18 +1,13 @@
 """mi300bench import."""
 
 import json
-import socket
 from collections import Counter
 from pathlib import Path
 
 import click
 
-from mi300bench.cli.options import json_option, node_option, say, store_option
-from mi300bench.errors import PlanError, RecordError
-from mi300bench.ingest.formats import FORMATS
-from mi300bench.ingest.reading import date_of
-from mi300bench.ingest.store_files import Imported, import_files
-from mi300bench.measurement.settings import Settings
+from mi300bench.api.importing import FORMATS, Imported, import_logs, require_rows
+from mi300bench.cli.options import json_option, node_option, store_option, store_settings
 
 SHOWN = 12
 
@@ -25,22 +20,24 @@ SHOWN = 12
     type=click.Choice(["auto", *FORMATS]),
     default="auto",
     show_default=True,
-    help="Which tool wrote it.",
+    help="Tool that wrote the files.",
 )
 @click.option(
     "--device",
     "name",
     default="",
-    help="What it ran on, such as MI300X, where the file does not say.",
+    help="Device of the run, such as MI300X. Replaces the one in the file.",
 )
 @click.option(
     "--date",
     "when",
     default="",
-    help="When it ran, such as 2026-10-05, where the file does not say: for histories.",
+    help="Date of the run, such as 2026-10-05. Replaces the one in the file. Histories need it.",
 )
 @click.option(
-    "--check", is_flag=True, help="Say what would be read and what not, and why; write nothing."
+    "--check",
+    is_flag=True,
+    help="Show what can be read, and what cannot and why. Write nothing.",
 )
 @node_option
 @store_option
@@ -56,35 +53,31 @@ def command(
     store: Path,
     as_json: bool,
 ) -> None:
-    """Read what other tools wrote, every row as a record of origin imported.
+    """Import the logs of other tools: each row becomes a record of origin imported.
 
-    rccl-tests, nccl-tests, BabelStream, hipblaslt-bench, mamf-finder, TransferBench, pytest-benchmark, rocm-smi.
+    The tools are rccl-tests, nccl-tests, BabelStream, hipblaslt-bench, mamf-finder, TransferBench,
+    pytest-benchmark and rocm-smi.
     """
-    settings = Settings(store=store, say=say, node=node or socket.gethostname())
-    began = date_of(when)
-    if when and not began:
-        raise PlanError(f"--date {when!r} is no date", hint="--date 2026-10-05 or 2026-10-05T14:30")
-    done = import_files(paths, settings, kind=kind, device=name, began=began, is_check=check)
+    settings = store_settings(store, node)
+    files = import_logs(paths, settings, kind=kind, device=name, date=when, is_check=check)
     if as_json:
-        click.echo(json.dumps([_document(each) for each in done]))
+        click.echo(json.dumps([_document(each) for each in files]))
     else:
-        for each in done:
+        for each in files:
             _print(each, is_check=check)
-    if check and not all(each.reading.rows for each in done):
-        raise RecordError(
-            "a file has nothing that could be read", hint="see above, or another --format"
-        )
+    if check:
+        require_rows(files)
 
 
-def _document(done: Imported) -> dict[str, object]:
-    reading = done.reading
+def _document(file: Imported) -> dict[str, object]:
+    reading = file.reading
     return {
-        "file": str(done.path),
+        "file": str(file.path),
         "tool": reading.tool,
         "device": reading.device,
         "read": len(reading.rows),
-        "records": [record.id for record in done.records],
-        "earlier_run": done.earlier,
+        "records": [record.id for record in file.records],
+        "earlier_run": file.earlier,
         "wrong": [
             {reading.counts: row.line, "why": row.wrong} for row in reading.rows if row.wrong
         ],
@@ -94,27 +87,27 @@ def _document(done: Imported) -> dict[str, object]:
     }
 
 
-def _print(done: Imported, *, is_check: bool) -> None:
-    reading = done.reading
-    probes = ", ".join(
-        f"{count} {probe}" for probe, count in Counter(row.probe for row in reading.rows).items()
-    )
-    told = f" on {reading.device}" if reading.device else ""
-    how = (
-        f"there already, as run {done.earlier}"
-        if done.earlier
-        else "would be read"
-        if is_check
-        else "read"
-    )
-    click.echo(f"{done.path}: {reading.tool}{told}: {probes or 'nothing'} {how}")
+def _print(file: Imported, *, is_check: bool) -> None:
+    reading = file.reading
+    counts = Counter(row.probe for row in reading.rows)
+    rows = ", ".join(f"{count} {probe}" for probe, count in counts.items()) or "no row"
+    device = f" on {reading.device}" if reading.device else ""
+    click.echo(f"{file.path}: {reading.tool}{device}: {rows} {_state(file, is_check=is_check)}")
     if wrong := [row for row in reading.rows if row.wrong]:
+        first = wrong[0]
         click.echo(
-            f"  {len(wrong)} with a wrong answer, such as {reading.counts} {wrong[0].line}: {wrong[0].wrong}"
+            f"  {len(wrong)} with a wrong answer, the first at {reading.counts} {first.line}: "
+            f"{first.wrong}"
         )
     for name, value in reading.conditions.items():
         click.echo(f"  {name}: {value}")
     for skipped in reading.skipped[:SHOWN]:
         click.echo(f"  {reading.counts} {skipped.line} not read: {skipped.why}: {skipped.text}")
     if len(reading.skipped) > SHOWN:
-        click.echo(f"  and {len(reading.skipped) - SHOWN} more were not read")
+        click.echo(f"  {len(reading.skipped) - SHOWN} more not read; to see all: --json")
+
+
+def _state(file: Imported, *, is_check: bool) -> str:
+    if file.earlier:
+        return f"already in the store, as run {file.earlier}"
+    return "can be read" if is_check else "imported"

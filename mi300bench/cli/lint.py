@@ -21,14 +21,14 @@ from mi300bench.lint.judge import worst
     metavar="seeds | STORE | RUN.jsonl | TUNED.toml | CLAIMS.toml ...",
 )
 @click.option(
-    "--all", "everything", is_flag=True, help="Show what is sound or not judged as well."
+    "--all", "everything", is_flag=True, help="Also show claims that are sound or not judged."
 )
 @json_option
 def command(*, what: tuple[str, ...], everything: bool, as_json: bool) -> None:
-    """Hold figures against physics, published peaks and their own arithmetic.
+    """Check figures against physics, published peaks and their own arithmetic.
 
-    Exits with 6 where a figure is wrong, 0 else; `seeds`, three published accounts that ship as
-    examples, always exits with 0.
+    They come from a store, a run, a tuned config, a file of claims, or `seeds`: three published
+    accounts that ship as examples. The exit code is 6 if a figure is wrong; with `seeds` it is 0.
     """
     findings = tuple(finding for each in what for finding in lint(each, warn=say))
     if as_json:
@@ -59,6 +59,6 @@ def _print(findings: Iterable[Finding], *, everything: bool) -> None:
 def _print_one(finding: Finding) -> None:
     click.echo(f"    {finding.rule}: {finding.figures}")
     if finding.cause:
-        click.echo(f"    likely: {finding.cause}")
+        click.echo(f"    likely cause: {finding.cause}")
     if finding.next_step:
-        click.echo(f"    next: {finding.next_step}")
+        click.echo(f"    next step: {finding.next_step}")

@@ -1,4 +1,4 @@
-"""The entry point: a table of commands, errors turned into messages and exit codes."""
+"""The entry point: the table of commands, and errors as messages and exit codes."""
 
 import importlib
 import os
@@ -8,32 +8,32 @@ import click
 
 from mi300bench.errors import Mi300benchError
 
-# name: (module in this package, what it does). The table is printed without importing a command.
+# name: (module in this package, summary). The table is printed without importing a command.
 COMMANDS = {
-    "node": ("node", "What this machine is, and what is doubtful about it."),
-    "hbm": ("hbm", "Memory bandwidth by pattern and size, through the caches."),
-    "gemm-sweep": ("gemm_sweep", "Matrix products: a grid, a list, or the shapes of a model."),
-    "collectives": ("collectives", "Collectives by size and number of ranks."),
-    "overlap": ("overlap", "A collective beside computation: how much each slows."),
-    "sweep": ("sweep", "Sweeps written as TOML: list, plan, run."),
-    "query": ("query", "SQL over everything that was measured."),
-    "plan": ("plan", "A training step of any size, compiled without its weights."),
-    "tune": ("tune", "Choose a trainer's configuration from the store."),
-    "explain": ("explain", "Why a tuned config says what it says."),
-    "export": ("export", "A tuned config for another framework."),
-    "train": ("train", "Run a reference trainer."),
-    "compare": ("compare", "Which point, node, GPU or pair got slower, and since when."),
-    "import": ("import_", "What other tools wrote, as records."),
-    "lint": ("lint", "Figures against physics, published peaks and their own arithmetic."),
-    "scaling": ("scaling", "A trainer's step on 1, 2, 4, ... devices."),
-    "report": ("report", "The store as one HTML file."),
-    "autotune": ("autotune", "The whole job: measure, tune, confirm, report."),
+    "node": ("node", "Describe this machine, and list doubts about it."),
+    "hbm": ("hbm", "Measure memory bandwidth by pattern and size."),
+    "gemm-sweep": ("gemm_sweep", "Measure matrix products: a grid, a list, or a model's."),
+    "collectives": ("collectives", "Measure collectives by size and number of ranks."),
+    "overlap": ("overlap", "Measure how communication and computation slow each other."),
+    "sweep": ("sweep", "List, plan, run and repeat sweeps, which are TOML files."),
+    "query": ("query", "Run an SQL query on the records of the store."),
+    "plan": ("plan", "Compile a training step of any size without its weights."),
+    "tune": ("tune", "Tune a trainer from the records of the store."),
+    "explain": ("explain", "Explain the choices of a tuned config."),
+    "export": ("export", "Print a tuned config for another framework."),
+    "train": ("train", "Train a reference model."),
+    "compare": ("compare", "Find the point, node, GPU or link that got slower, and when."),
+    "import": ("import_", "Import the logs of other tools as records."),
+    "lint": ("lint", "Check figures against physics and published peaks."),
+    "scaling": ("scaling", "Measure a trainer's step on 1, 2, 4, ... devices."),
+    "report": ("report", "Write a report of the store as one HTML file."),
+    "autotune": ("autotune", "Measure this machine, tune a trainer, confirm, and report."),
 }
 INTERRUPTED = 130
 
 
 class Commands(click.Group):
-    """A group that knows its commands by table and imports one only to run it."""
+    """A group that lists its commands from a table, and imports one only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -53,14 +53,14 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="mi300bench")
 def cli() -> None:
-    """Measure a node, let the measurements choose the training configuration, prove the choice.
+    """Measure a node, tune training from the measurements, and confirm the result by running it.
 
     Start with: mi300bench autotune zaya1 --budget 5m
     """
 
 
 def main() -> None:
-    """Run the command line and exit: 0 all good, else the code of the error (see `mi300bench.errors`)."""
+    """Run the command line and exit with 0, or with the code of the error (`mi300bench.errors`)."""
     try:
         status = cli.main(standalone_mode=False)
     except Mi300benchError as error:
@@ -72,17 +72,18 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("stopped", err=True)
         status = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away: not our error
+    except BrokenPipeError:  # the reader of our output has closed it, which is not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     leave(status if isinstance(status, int) else 0)
 
 
 def leave(status: int) -> None:
-    """Exit. A rank of a launcher's group leaves without the interpreter's farewell.
+    """Exit; a rank that a launcher started exits without Python's cleanup.
 
-    torch aborts the process where a thread of the communication backend is still there at the end ("terminate called
-    without an active exception"), now and then, and the launcher would call a finished run failed.
+    At cleanup torch sometimes aborts the process, if a thread of the communication backend is still
+    running ("terminate called without an active exception"). The launcher would then report a run
+    that ended well as failed.
     """
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         sys.stdout.flush()

@@ -5,7 +5,8 @@ from dataclasses import asdict
 
 import click
 
-from mi300bench.cli.options import device_of, json_option
+from mi300bench.api.measuring import device_kind
+from mi300bench.cli.options import device_option, json_option
 from mi300bench.errors import NodeError
 from mi300bench.measurement.node import NodeReport, describe_node
 from mi300bench.schema.codec import encode_doubt
@@ -14,12 +15,16 @@ from mi300bench.units import Unit, format_bytes, format_quantity
 
 @click.command("node")
 @json_option
-@click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "rocm"]), default="auto", show_default=True,
-              help="Which device torch is asked about; auto is the accelerator found, else the CPU.")  # fmt: skip
-@click.option("--node", default="", help="Name of this machine; default the host name.")
+@device_option(
+    "Device to describe with torch. auto is a GPU if its driver is loaded, else the CPU."
+)
+@click.option("--node", default="", help="Name of this machine. Default: the host name.")
 def command(*, as_json: bool, device: str, node: str) -> None:
-    """Show what this machine is and what is doubtful about it. Asks torch through a worker, where there is one."""
-    report = describe_node(device_of(device), node=node)
+    """Describe this machine: processor, memory, network, GPUs, published figures and doubts.
+
+    If torch is installed, a worker process also describes the device as torch sees it.
+    """
+    report = describe_node(device_kind(device), node=node)
     if as_json:
         inventory = asdict(report.inventory) | {
             "doubts": [encode_doubt(d) for d in report.inventory.doubts]
@@ -50,7 +55,7 @@ def _print(report: NodeReport) -> None:
         ("node", n.node),
         ("system", n.system),
         ("processor", f"{n.cpu}, {n.cores} cores, {n.numa_nodes} NUMA node(s)"),
-        ("last-level cache", format_bytes(n.cache_bytes) if n.cache_bytes else "not told"),
+        ("last-level cache", format_bytes(n.cache_bytes) if n.cache_bytes else "unknown"),
         ("memory", f"{format_bytes(n.memory_bytes)}, {format_bytes(n.memory_free_bytes)} free"),
         ("network", ", ".join(n.nics) or "no physical interface"),
     ]
@@ -68,10 +73,11 @@ def _print(report: NodeReport) -> None:
                 "torch",
                 f"{t['conditions']['framework_version']} {t['conditions']['runtime']}".strip(),
             ),
-            ("torch sees", f"{t['kind']}"),
+            ("torch device", str(t["kind"])),
             (
                 "device",
-                f"{t['name']} ({t['arch']}), {t['compute_units']} units, {format_bytes(t['memory_bytes'])}",
+                f"{t['name']} ({t['arch']}), {t['compute_units']} compute units, "
+                f"{format_bytes(t['memory_bytes'])}",
             ),
             ("device cache", cache),
         ]
@@ -81,7 +87,7 @@ def _print(report: NodeReport) -> None:
         )
     if not report.facts:
         lines.append(
-            ("published", "nothing for this device: rates have no peak to be held against")
+            ("published", "nothing for this device, so rates are not compared with a peak")
         )
     width = max(len(name) for name, _ in lines)
     for name, value in lines:

@@ -1,5 +1,6 @@
-"""Options that several commands share, and the settings they make."""
+"""Options that several commands have, and the settings that follow from them."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from mi300bench.schema.record import Origin
 from mi300bench.units import dtype_name, parse_duration
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+DEVICES = ("auto", "cpu", "cuda", "rocm")
 
 store_option = click.option(
     "--store",
@@ -27,14 +29,22 @@ store_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 
 
-# torchrun's own parser reads through to a script's options and takes --node for its --node-rank: hence the variable.
+# torchrun also parses the options of a script: it reads --node as its own --node-rank.
 node_option = click.option(
     "--node",
     default="",
     envvar="MI300BENCH_NODE",
     show_envvar=True,
-    help="Name of this machine in the store; default the host name. Under torchrun use the variable.",
+    help="Name of this machine in the store. Default: the host name. Under torchrun set the "
+    "variable MI300BENCH_NODE instead.",
 )
+
+
+def device_option(text: str) -> Callable[[Function], Function]:
+    """Return the option --device with `text` as its help."""
+    return click.option(
+        "--device", type=click.Choice(DEVICES), default="auto", show_default=True, help=text
+    )
 
 
 def measuring_options(function: Function) -> Function:
@@ -42,19 +52,51 @@ def measuring_options(function: Function) -> Function:
     options = [
         store_option,
         json_option,
-        click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "rocm"]), default="auto", show_default=True,
-                     help="What to measure; auto is the accelerator found, else the CPU."),
+        device_option("Device to measure. auto is a GPU if its driver is loaded, else the CPU."),
         node_option,
-        click.option("--origin", type=click.Choice(["measured", "emulated"]), default="measured", show_default=True,
-                     help="Say emulated where the machine or network is made up; nothing detects it."),
-        click.option("--source", default="", help="What is emulated, in words; goes with --origin emulated."),
-        click.option("--budget", default="", help="Time for everything, such as 5m; what does not fit is left out and counted."),
-        click.option("--passes", type=int, default=3, show_default=True, help="Fresh processes for each point."),
-        click.option("--resume", is_flag=True, help="Continue the newest unfinished run of the same plan."),
-        click.option("--launch", "launcher", default="", metavar="COMMAND",
-                     help="Command that starts the ranks instead of torch's launcher, such as 'srun -n 16'."),
-        click.option("--limit", default="5m", show_default=True, help="Longest that one point may take."),
-    ]  # fmt: skip
+        click.option(
+            "--origin",
+            type=click.Choice(["measured", "emulated"]),
+            default="measured",
+            show_default=True,
+            help="Label of the records. Give emulated if the machine or its network is emulated: "
+            "this cannot be detected.",
+        ),
+        click.option(
+            "--source",
+            default="",
+            help="Description of what is emulated, for --origin emulated.",
+        ),
+        click.option(
+            "--budget",
+            default="",
+            help="Time limit of the whole command, such as 5m. Points that do not fit are left "
+            "out, and their number is printed.",
+        ),
+        click.option(
+            "--passes",
+            type=int,
+            default=3,
+            show_default=True,
+            help="Number of fresh processes that measure each point.",
+        ),
+        click.option(
+            "--resume", is_flag=True, help="Continue the newest unfinished run of the same points."
+        ),
+        click.option(
+            "--launch",
+            "launcher",
+            default="",
+            metavar="COMMAND",
+            help="Command that starts the ranks, such as 'srun -n 16'. Default: our own launcher.",
+        ),
+        click.option(
+            "--limit",
+            default="5m",
+            show_default=True,
+            help="Time limit of one point, after which it fails.",
+        ),
+    ]
     for option in reversed(options):
         function = option(function)
     return function
@@ -73,9 +115,9 @@ def settings_of(
     launcher: str,
     limit: str,
 ) -> Iterator[Settings]:
-    """Give the settings of a command, with a progress bar where a person looks on."""
+    """Give the settings of a measuring command, with a progress bar if stderr is a terminal."""
     with _progress() as progress:
-        chosen: dict[str, Any] = {"node": node} if node else {}
+        named: dict[str, Any] = {"node": node} if node else {}
         yield Settings(
             store=store,
             origin=Origin(origin),
@@ -87,20 +129,24 @@ def settings_of(
             deadline=time.monotonic() + parse_duration(budget) if budget else None,
             say=say,
             progress=progress,
-            **chosen,
+            **named,
         )
 
 
+def store_settings(store: Path, node: str) -> Settings:
+    """Return the settings of a command that only writes to a store."""
+    named: dict[str, Any] = {"node": node} if node else {}
+    return Settings(store=store, say=say, **named)
+
+
 def say(text: str) -> None:
-    """Print a line for people on stderr."""
+    """Print a message on stderr."""
     click.echo(text, err=True)
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Give a function that moves a progress bar on a terminal; None elsewhere."""
-    import sys
-
+    """Give a function that moves a progress bar, or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -122,20 +168,13 @@ def _progress() -> Iterator[Callable[[str, int, int], None] | None]:
         yield move
 
 
-def device_of(device: str) -> str:
-    """Return the device kind; ``auto`` is what the drivers tell."""
-    from mi300bench.measurement.local_topology import detect_device
-
-    return detect_device() if device == "auto" else device
-
-
 def words(text: str) -> tuple[str, ...]:
     """Return the parts of a comma-separated option."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def dtypes(text: str) -> tuple[str, ...]:
-    """Return the dtypes of a comma-separated option."""
+    """Return the data types of a comma-separated option."""
     return tuple(dtype_name(part) for part in words(text))
 
 
@@ -145,5 +184,17 @@ def whole_numbers(text: str, option: str) -> tuple[int, ...]:
         return tuple(int(part) for part in words(text))
     except ValueError as cause:
         raise PlanError(
-            f"{option} {text!r} is not a list of whole numbers", hint=f"such as {option} 2,4,8"
+            f"cannot read {option} {text!r} as a list of whole numbers",
+            hint=f"separate them by commas, such as {option} 2,4,8",
         ) from cause
+
+
+def shape_of(text: str) -> tuple[int, int, int]:
+    """Return the (M, N, K) of a shape such as ``512x512x512``."""
+    parts = text.lower().split("x")
+    if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
+        raise PlanError(
+            f"cannot read {text!r} as a shape", hint="give MxNxK, such as --shapes 512x512x512"
+        )
+    m, n, k = (int(part) for part in parts)
+    return m, n, k

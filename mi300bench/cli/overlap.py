@@ -4,24 +4,37 @@ from typing import Any
 
 import click
 
+from mi300bench.api.measuring import measure_overlap
 from mi300bench.cli import show
-from mi300bench.cli.options import device_of, measuring_options, settings_of, whole_numbers
-from mi300bench.errors import PlanError
-from mi300bench.measurement import plans
-from mi300bench.measurement.follow import lead_or_follow
-from mi300bench.measurement.local_topology import default_ranks, local_topology
-from mi300bench.measurement.measure import measure
+from mi300bench.cli.options import measuring_options, settings_of, shape_of, whole_numbers
 from mi300bench.units import dtype_name, parse_sizes
 
 
 @click.command("overlap")
 @click.option("--sizes", default="1,8,64M", show_default=True, help="Sizes of the all-reduce.")
-@click.option("--shapes", multiple=True, default=("512x512x512",), show_default=True, metavar="MxNxK",
-              help="Products beside it, K the reduction; may be repeated.")  # fmt: skip
-@click.option("--ranks", default="", help="Number of local ranks; under torchrun: its own group.")
-@click.option("--inflight", type=click.IntRange(min=1), default=1, show_default=True,
-              help="All-reduces at once; gloo runs two of DDP's buckets at a time.")  # fmt: skip
-@click.option("--dtype", default="float32", show_default=True, help="Element type of the products.")
+@click.option(
+    "--shapes",
+    multiple=True,
+    default=("512x512x512",),
+    show_default=True,
+    metavar="MxNxK",
+    help="Shape of the matrix products that run at the same time; K is the reduction. "
+    "May be repeated.",
+)
+@click.option(
+    "--ranks",
+    default="",
+    help="Numbers of local ranks, such as 2,4,8. Default: one per GPU, on a CPU one per core up to "
+    "two. Under torchrun: the ranks that it started.",
+)
+@click.option(
+    "--inflight",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="All-reduces that run at once. With gloo, DDP reduces two buckets at a time.",
+)
+@click.option("--dtype", default="float32", show_default=True, help="Data type of the products.")
 @measuring_options
 def command(
     *,
@@ -34,35 +47,15 @@ def command(
     as_json: bool,
     **shared: Any,
 ) -> None:
-    """Measure an all-reduce beside matrix products: how much each slows the other."""
-    kind = device_of(device)
-    counts = whole_numbers(ranks, "--ranks") if ranks else (default_ranks(kind),)
-    element = dtype_name(dtype)
-    triples = [_triple(shape) for shape in shapes]
-    points = [
-        point
-        for count in counts
-        for point in plans.overlap_points(
-            parse_sizes(sizes),
-            triples,
-            local_topology(kind, count, launcher=shared["launcher"]),
-            dtype=element,
+    """Measure how much an all-reduce and matrix products slow each other."""
+    with settings_of(**shared) as settings:
+        measured = measure_overlap(
+            settings,
+            sizes=parse_sizes(sizes),
+            shapes=[shape_of(shape) for shape in shapes],
+            ranks=whole_numbers(ranks, "--ranks") if ranks else (),
+            dtype=dtype_name(dtype),
             inflight=inflight,
+            device=device,
         )
-    ]
-    plan = plans.plan(
-        "How much do communication and computation slow each other?",
-        points,
-        passes=shared["passes"],
-    )
-    with settings_of(**shared) as settings, lead_or_follow(plan, settings) as mine:
-        if mine is not None:
-            show.measured(measure(*mine), as_json=as_json, show=show.overlap_table)
-
-
-def _triple(text: str) -> tuple[int, int, int]:
-    parts = text.lower().split("x")
-    if len(parts) != 3 or not all(part.isdigit() and int(part) for part in parts):
-        raise PlanError(f"{text!r} is no shape", hint="--shapes 512x512x512, which is MxNxK")
-    m, n, k = (int(part) for part in parts)
-    return m, n, k
+    show.measured(measured, as_json=as_json, show=show.overlap_table)

@@ -9,15 +9,19 @@ import click
 
 from mi300bench.api.planning import Planned, PlannedStep, plan
 from mi300bench.cli import show
-from mi300bench.cli.options import json_option, say, store_option
-from mi300bench.errors import PlanError
-from mi300bench.measurement.settings import Settings
+from mi300bench.cli.options import json_option, store_option, store_settings
+from mi300bench.published.assumptions import LEAST_SHARE, MOST_SHARE
 from mi300bench.strategies.mesh.compile_step import BYTES_OF
 
-OPTIONS = {"batch": "data.batch", "seq": "data.seq_len", "remat": "compute.remat", "rank": "lora.rank"}
+OPTIONS = {
+    "batch": "data.batch",
+    "seq": "data.seq_len",
+    "remat": "compute.remat",
+    "rank": "lora.rank",
+}
 GB = 1e9
 LONGEST_ERROR = 60
-# A published run of this preset, which the plan is held against.
+# A published run of this preset, with which the plan is compared.
 PUBLISHED_PRESET, PUBLISHED_TOKENS_PER_SECOND = "405b", 35
 
 
@@ -29,7 +33,7 @@ PUBLISHED_PRESET, PUBLISHED_TOKENS_PER_SECOND = "405b", 35
     type=int,
     default=8,
     show_default=True,
-    help="Devices to plan for; they are virtual, so none is needed.",
+    help="Number of devices to plan for. No device is needed: they are virtual.",
 )
 @click.option(
     "--on",
@@ -37,39 +41,40 @@ PUBLISHED_PRESET, PUBLISHED_TOKENS_PER_SECOND = "405b", 35
     default="mi300x",
     show_default=True,
     metavar="DEVICE",
-    help="Which device is planned for: its memory, and seconds from its published figures.",
+    help="Device to plan for. Its published figures give the memory and the predicted seconds.",
 )
 @click.option(
     "--mesh",
     default="1,8,1",
     show_default=True,
-    help="dp,fsdp,mp; or all: what fits first, then by seconds.",
+    help="Mesh as dp,fsdp,mp; or all meshes, those that fit first and of these the fastest first.",
 )
-@click.option("--batch", type=int, help="Sequences a step; default the preset's.")
-@click.option("--seq", type=int, help="Tokens of a sequence; default the preset's.")
+@click.option("--batch", type=int, help="Sequences per step. Default: the preset's.")
+@click.option("--seq", type=int, help="Tokens per sequence. Default: the preset's.")
 @click.option(
     "--remat",
     type=click.Choice(["none", "dots", "full"]),
-    help="What is kept for the backward pass.",
+    help="What the backward pass recomputes: nothing (none), all but matrix products (dots), or "
+    "everything (full). Default: the preset's.",
 )
-@click.option("--rank", type=int, help="Rank of the adapters.")
+@click.option("--rank", type=int, help="Rank of the LoRA adapters.")
 @click.option(
     "--show-sharding",
     is_flag=True,
-    help="Show which axis of the mesh cuts each tensor, for the first mesh.",
+    help="Show which axis of the mesh shards each tensor, for the first mesh.",
 )
+@click.option("--fit", is_flag=True, help="Find the largest batch that fits, for the first mesh.")
 @click.option(
-    "--fit", is_flag=True, help="Find the largest batch at --seq that fits, for the first mesh."
-)
-@click.option(
-    "--price", type=float, help="What a GPU costs an hour: adds the cost of a million tokens."
+    "--price",
+    type=float,
+    help="Price of a GPU per hour. Adds a column with the price of a million tokens.",
 )
 @click.option(
     "--curves",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Predict seconds from this store's curves of JAX.",
+    help="Store with curves of JAX (mi300bench sweep run jax), which then predict the seconds.",
 )
-@click.option("--node", default="", help="Whose curves, where that store has several nodes.")
+@click.option("--node", default="", help="Node in the store of --curves. Default: all.")
 @store_option
 @json_option
 def command(
@@ -88,9 +93,10 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Compile a training step of any size without its weights: what each device holds, sends and computes."""
-    if fit and given["batch"] is not None:
-        raise PlanError("--fit finds the batch itself", hint="leave out --batch, or --fit")
+    """Compile a training step of any size without its weights.
+
+    Shows the memory, the communication and the computation of each device, and predicts the time.
+    """
     planned = plan(
         trainer,
         preset=preset,
@@ -98,7 +104,7 @@ def command(
         devices=devices,
         keys={OPTIONS[name]: value for name, value in given.items() if value is not None},
         device=device,
-        settings=Settings(store=store, say=say),
+        settings=store_settings(store, ""),
         is_fitted=fit,
         curves=curves,
         node=node,
@@ -111,7 +117,7 @@ def command(
         return
     if show_sharding:
         show.table(
-            ("tensor", "shape", "cut by", "on a device"),
+            ("tensor", "shape", "sharded by", "on a device"),
             [(path, _sizes(shape), spec, _sizes(local)) for path, shape, spec, local in tensors],
         )
     _table(planned, price)
@@ -122,7 +128,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def document(row: PlannedStep, planned: Planned, price: float | None) -> dict[str, Any]:
-    """Return a planned step as plain values."""
+    """Return a planned step as a JSON document."""
     step, figures, seconds = row.step, row.step.figures, row.seconds
     head = {
         "preset": planned.preset,
@@ -161,26 +167,35 @@ def document(row: PlannedStep, planned: Planned, price: float | None) -> dict[st
 
 
 def _table(planned: Planned, price: float | None) -> None:
-    """Print the plans in their order; GB are 1e9 bytes."""
+    """Print the plans in their order; a GB is 1e9 bytes."""
     first = planned.rows[0].step
     click.echo(
-        f"# {planned.preset}, {first.batch.global_batch} x {first.batch.seq_len} tokens a step, "
-        f"recomputing {planned.recompute}; GB a device; an {planned.device.facts.name} "
-        f"has {planned.limit / GB:.1f}"
+        f"# {planned.preset}, {first.batch.global_batch} x {first.batch.seq_len} tokens per step, "
+        f"recomputation: {planned.recompute}; in GB per device; "
+        f"the memory of a {planned.device.facts.name} is {planned.limit / GB:.1f} GB"
     )
-    columns = "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
+    columns = (
+        "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"
+    )
     head = (*columns.split(), *([] if price is None else ["per-1M-tokens"]))
     show.table(head, [_cells(row, planned, price, len(head)) for row in planned.rows])
     is_measured = any(row.evidence for row in planned.rows)
     source = (
-        "curves that JAX measured"
+        "measured curves of JAX"
         if is_measured
-        else "published figures with products at 8 to 51 % of the peak"
+        else "published figures, with products at "
+        f"{LEAST_SHARE:.0%} to {MOST_SHARE:.0%} of the peak"
     )
-    click.echo("arguments and bytes on the wire are exact; the bound has the CPU compiler's temporary bytes;")
-    click.echo(f"seconds are modelled from {source}, with communication from hidden to not hidden at all.")
+    click.echo(
+        "arguments and wire are exact; bound is the most that a device needs, with the temporary "
+        "memory as the CPU compiler plans it; closed is the communication by closed formulas"
+    )
+    click.echo(
+        f"step-s is predicted from {source}; "
+        "it ranges from communication that is all hidden to communication that is not hidden"
+    )
     if planned.preset == PUBLISHED_PRESET and planned.rows[0].seconds is not None:
-        for line in _beside_published(planned.rows[0]):
+        for line in _published_comparison(planned.rows[0]):
             click.echo(line)
 
 
@@ -208,15 +223,17 @@ def _cells(
     )
 
 
-def _beside_published(row: PlannedStep) -> list[str]:
-    """Return what the plan says of a published run of this model: 8 MI300X, eager, 35 tokens/s, 400 GB beside the weights."""
+def _published_comparison(row: PlannedStep) -> list[str]:
+    """Return lines that compare the plan with a published run of this model."""
     step, figures = row.step, row.step.figures
     extra = step.mesh.devices * (figures["adapters"] + figures["optimizer"])
     low, high = row.tokens_per_second
-    seen = PUBLISHED_TOKENS_PER_SECOND
+    tokens = PUBLISHED_TOKENS_PER_SECOND
     return [
-        "A published run of this model (8 MI300X, eager, 16 x 64 tokens, 35 tokens/s) reports 1200 GB, 400 of them for",
-        f"adapters and optimizer. Adapters with AdamW take {extra / GB:.1f} GB on all devices together; three quarters of a",
-        "node's memory is what JAX reserves as its pool at the start unless told not to. The compiled step needs at most",
-        f"{step.bound / GB:.1f} GB a device, and {seen} tokens/s are {seen / high:.1%} to {seen / low:.1%} of what is predicted here.",
+        "A published run of this model (8 MI300X, eager, 16 x 64 tokens) reports "
+        f"{tokens} tokens/s and 1200 GB, of which 400 GB are for adapters and optimizer.",
+        f"Here adapters with AdamW take {extra / GB:.1f} GB on all devices together. "
+        "By default JAX reserves 75 % of the memory as its pool at the start.",
+        f"The compiled step needs at most {step.bound / GB:.1f} GB per device, "
+        f"and {tokens} tokens/s are {tokens / high:.1%} to {tokens / low:.1%} of the prediction.",
     ]

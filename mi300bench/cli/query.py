@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
+from mi300bench.api.measuring import query_store
 from mi300bench.cli import show
 from mi300bench.cli.options import json_option, say, store_option
-from mi300bench.store.query import query
-from mi300bench.store.reader import read_records
 
 
 @click.command("query")
@@ -20,8 +19,12 @@ from mi300bench.store.reader import read_records
 @store_option
 @json_option
 def command(*, sql: str, store: Path, as_json: bool) -> None:
-    """Answer SQL over the table "records", such as: SELECT params->>'bytes', bandwidth FROM records."""
-    rows = query(read_records(store, warn=say), sql)
+    """Run an SQL query on the records of the store, which are the table "records".
+
+    For example: SELECT params->>'bytes', bandwidth FROM records. Without SQL it counts the records
+    by probe and outcome.
+    """
+    rows = query_store(store, sql, warn=say)
     if as_json:
         click.echo(json.dumps(rows, default=str))
     elif rows:

@@ -15,18 +15,18 @@ from mi300bench.schema import config as tuned_config
     "--config",
     "tuned",
     type=click.Path(path_type=Path),
-    help="A tuned config to open the report with.",
+    help="A tuned config, which the report then explains first.",
 )
-@click.option("--node", default="", help="Only this node's records.")
+@click.option("--node", default="", help="Use only the records of this node.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("report.html"),
     show_default=True,
-    help="Where the report goes.",
+    help="File to write.",
 )
 def command(*, store: Path, tuned: Path | None, node: str, out: Path) -> None:
-    """Write the store as one self-contained HTML file that opens offline."""
+    """Write a report of the store: one HTML file that opens offline."""
     config = tuned_config.read(tuned) if tuned else None
     write_report(store, out, tuned=config, node=node, warn=say)
     click.echo(str(out))

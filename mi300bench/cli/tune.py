@@ -5,8 +5,14 @@ from typing import Any
 
 import click
 
-from mi300bench.api.jobs import job_from, tune_from_figures, tune_from_store, write
-from mi300bench.cli.autotune import job_options, job_options_of, print_tuned, raise_for_failures
+from mi300bench.api.jobs import (
+    job_from,
+    require_no_failures,
+    tune_from_figures,
+    tune_from_store,
+    write,
+)
+from mi300bench.cli.autotune import job_options, job_options_of, print_tuned
 from mi300bench.cli.options import measuring_options, settings_of
 
 
@@ -16,28 +22,28 @@ from mi300bench.cli.options import measuring_options, settings_of
     "--published",
     default="",
     metavar="DEVICE",
-    help="Tune for a device that nobody measured, from published figures alone, such as mi300x; "
-    "with --ranks and no runs.",
+    help="Tune from the published figures of a device, such as mi300x, without measurements. "
+    "Give --ranks too.",
 )
 @click.option(
     "--confirm/--no-confirm",
     default=True,
     show_default=True,
-    help="Confirm the pick by fresh interleaved runs.",
+    help="Confirm the best candidates by fresh interleaved runs.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("tuned.toml"),
     show_default=True,
-    help="Where the tuned config goes.",
+    help="File for the tuned config.",
 )
 @measuring_options
 def command(*, published: str, confirm: bool, out: Path, as_json: bool, **options: Any) -> None:
-    """Choose a trainer's configuration from what the store holds, and confirm it by fresh runs.
+    """Tune a trainer from the records of the store, and confirm the result by fresh runs.
 
-    With --no-confirm nothing is run, so it may be for a node that is not here: from a store brought
-    over, with --node, --device and --ranks of that node.
+    --no-confirm runs nothing, so it can tune for another node: bring its store here, and give the
+    --node, --device and --ranks of that node.
     """
     stated, shared = job_options_of(options)
     with settings_of(**shared) as settings:
@@ -48,4 +54,4 @@ def command(*, published: str, confirm: bool, out: Path, as_json: bool, **option
             tuned = tune_from_store(job, settings, confirm_by_runs=confirm)
     write(tuned.config, out)
     print_tuned(tuned.config, out, as_json=as_json)
-    raise_for_failures(tuned)
+    require_no_failures(tuned)

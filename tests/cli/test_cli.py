@@ -256,6 +256,22 @@ def test_hbm_prints_records_with_the_field_names_of_the_record(tmp_path: Path) -
 
 
 @pytest.mark.torch
+def test_a_search_of_several_data_types_is_one_json_document(tmp_path: Path) -> None:
+    axes = ["--m", "16:128:x2", "--n", "16:128:x2", "--k", "16:128:x2", "--device", "cpu"]
+    answer = run("gemm-sweep", *axes, "--budget", "6s", "--json", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    records = json.loads(answer.stdout)
+    assert {record["params"]["dtype"] for record in records} == {"bfloat16", "float32"}
+    stored = [line for path in tmp_path.glob("runs/*/*.jsonl") for line in path.open()]
+    assert sum('"line":"record"' in line for line in stored) == len(records)
+
+
+def test_a_search_refuses_the_options_of_passes(tmp_path: Path) -> None:
+    answer = run("gemm-sweep", "--budget", "1m", "--passes", "2", "--device", "cpu", cwd=tmp_path)
+    assert answer.returncode == 2 and "--passes" in answer.stderr and "--budget" in answer.stderr
+
+
+@pytest.mark.torch
 def test_collectives_print_the_columns_of_rccl_tests(tmp_path: Path) -> None:
     answer = run(
         "collectives",
