@@ -4,8 +4,11 @@ main.py     the table of commands, and the exit codes
 options.py  options that several commands have
 show.py     records as tables and as JSON
 
-Every other module is the command of its name (import_.py: ``import``). It is imported when it is
-called, so that ``--help`` loads click alone.
+machine/    node, hbm, gemm-sweep, collectives, overlap, sweep, scaling
+trainer/    autotune, tune, explain, export, plan, train
+records/    query, compare, import, lint, report
+
+One file a command. It is imported when it is called, so that ``--help`` loads click alone.
 """
 
 from mi300bench.cli.main import main

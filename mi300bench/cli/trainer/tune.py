@@ -12,8 +12,8 @@ from mi300bench.api.jobs import (
     tune_from_store,
     write,
 )
-from mi300bench.cli.autotune import job_options, job_options_of, print_tuned
 from mi300bench.cli.options import measuring_options, settings_of
+from mi300bench.cli.trainer.autotune import job_options, job_options_of, print_tuned
 
 
 @click.command("tune")

@@ -9,8 +9,8 @@ import click
 
 from mi300bench.api.autotuning import autotune_into
 from mi300bench.api.jobs import JobOptions, job_from, require_no_failures
-from mi300bench.cli import explain
 from mi300bench.cli.options import measuring_options, settings_of, words
+from mi300bench.cli.trainer import explain
 from mi300bench.schema import config as tuned_config
 from mi300bench.schema.config import TunedConfig
 from mi300bench.trainers.registry import names, spec_of

@@ -1,0 +1,1 @@
+"""Commands that read records: questions, comparisons, checks, imports, the report."""

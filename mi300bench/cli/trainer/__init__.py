@@ -1,0 +1,1 @@
+"""Commands that tune, export and run a trainer."""
