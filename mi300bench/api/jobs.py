@@ -112,13 +112,13 @@ def tune_from_store(job: Job, settings: Settings, *, confirm_by_runs: bool = Tru
     Only records with the origin of `settings` count.
     """
     strategy = strategy_of(job)
-    wanted = []
+    chosen = []
     for record in read_records(settings.store, warn=settings.say):
         labelled = strategy.labelled(job, settings, [record.world])
         is_asked_for = (record.origin, record.source) == (labelled.origin, labelled.source)
         if record.node == settings.node and is_asked_for:
-            wanted.append(record)
-    return tune(job, newest_records(wanted), settings, confirm_by_runs=confirm_by_runs)
+            chosen.append(record)
+    return tune(job, newest_records(chosen), settings, confirm_by_runs=confirm_by_runs)
 
 
 def tune_from_figures(options: JobOptions, device: str, settings: Settings) -> Tuned:

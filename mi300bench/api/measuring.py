@@ -25,7 +25,7 @@ LARGE_ARRAY = {"cpu": 512 * MIB, "cuda": 4 * GIB, "rocm": 4 * GIB}
 
 
 def device_kind(device: str) -> str:
-    """Return the kind of device that ``auto`` stands for, or `device` itself."""
+    """Return `device`, or the kind of device that was detected for ``auto``."""
     return detect_device() if device == AUTO else device
 
 

@@ -38,8 +38,8 @@ class ProductRequest:
 
     m, n, k      the axes of a grid; an empty axis has the default sizes of the device
     shapes       a list of (M, N, K)
-    model        a trainer, whose `preset` and `micro_batch` give the products
-    layouts      how A and B lie in memory; the products of a model have their own
+    model        a trainer; `preset` and `micro_batch` choose the size of its model
+    layouts      how A and B lie in memory; ignored for a model
     cache        ``cold`` or ``hot``: whether the operands are in the last-level cache
     inputs       the distribution of the inputs, which changes the power and so the clock of a GPU
     """

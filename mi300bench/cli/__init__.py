@@ -8,7 +8,8 @@ machine/    node, hbm, gemm-sweep, collectives, overlap, sweep, scaling
 trainer/    autotune, tune, explain, export, plan, train
 records/    query, compare, import, lint, report
 
-One file a command. It is imported when it is called, so that ``--help`` loads click alone.
+Each command has its own file, which is imported when the command is called: ``--help`` loads click
+alone.
 """
 
 from mi300bench.cli.main import main

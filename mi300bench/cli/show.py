@@ -242,12 +242,12 @@ def generic_table(records: Sequence[Measurement]) -> None:
 
 
 def doubts_once(doubts: Iterable[Doubt]) -> None:
-    """Print one doubt of each kind on stderr, and how many other measurements have it."""
+    """Print one doubt of each kind on stderr, and how many more there are."""
     by_kind: dict[str, list[Doubt]] = {}
     for doubt in doubts:
         by_kind.setdefault(doubt.kind, []).append(doubt)
     for same in by_kind.values():
-        others = f" ({len(same) - 1} other measurements have this doubt)" if len(same) > 1 else ""
+        others = f" (and {len(same) - 1} more doubts of this kind)" if len(same) > 1 else ""
         click.echo(f"doubt: {same[0]}{others}", err=True)
 
 

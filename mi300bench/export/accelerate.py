@@ -12,7 +12,7 @@ from mi300bench.export.source import Exported, ExportSource, comments
 
 
 def export(source: ExportSource) -> Exported:
-    """Return a config file. A note has the code, ready to paste, for what the file cannot hold."""
+    """Return a config file. A note has code to paste for what the file cannot express."""
     is_cpu = source.tuned.device_kind == "cpu"
     several = "MULTI_CPU" if is_cpu else "MULTI_GPU"
     values = {

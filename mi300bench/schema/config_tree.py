@@ -119,7 +119,7 @@ def _known_keys(part: str, known: AbstractSet[str], parts: Mapping[str, type[Any
 
 
 def _require_types(kind: type[Any], values: Mapping[str, Any], prefix: str) -> None:
-    """Raise `PlanError` if a value does not have its field's type; a whole number is also a number."""
+    """Raise `PlanError` if a value is not of its field's type; a whole number is also a number."""
     types = get_type_hints(kind)
     for name, value in values.items():
         if not _is_of(value, types[name]):

@@ -109,15 +109,15 @@ def _prepare_gpu(run: RunSettings) -> None:
         _add_xla_flags(*xla_flags.combining(client.combine_bytes))
 
 
-def _virtual_devices(wanted: int) -> int:
-    """Return the number of virtual devices that the environment sets; if none, set `wanted`."""
+def _virtual_devices(default: int) -> int:
+    """Return the number of virtual devices that the environment sets; if none, set `default`."""
     flag = "xla_force_host_platform_device_count"
     given = re.search(rf"{flag}=(\d+)", os.environ.get("XLA_FLAGS", ""))
     if given is not None:  # for each process, if a launcher started several
         return int(given.group(1))
-    if wanted > 1:
-        _add_xla_flags(f"--{flag}={wanted}")
-    return wanted
+    if default > 1:
+        _add_xla_flags(f"--{flag}={default}")
+    return default
 
 
 def _add_xla_flags(*flags: str) -> None:

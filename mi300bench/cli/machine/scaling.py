@@ -69,7 +69,7 @@ def _table(records: Sequence[Measurement]) -> None:
             "tokens",
             "step",
             "tokens/s",
-            f"efficiency against {rows[0].devices} device(s)",
+            f"efficiency (of {rows[0].devices} device(s): 100%)",
             "origin",
         ),
         [

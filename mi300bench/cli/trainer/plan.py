@@ -171,8 +171,8 @@ def _table(planned: Planned, price: float | None) -> None:
     first = planned.rows[0].step
     click.echo(
         f"# {planned.preset}, {first.batch.global_batch} x {first.batch.seq_len} tokens per step, "
-        f"recomputation: {planned.recompute}; in GB per device; "
-        f"the memory of a {planned.device.facts.name} is {planned.limit / GB:.1f} GB"
+        f"recomputation: {planned.recompute}; columns in GB per device; "
+        f"one {planned.device.facts.name} has {planned.limit / GB:.1f} GB"
     )
     columns = (
         "dp,fsdp,mp weights adapters optimizer arguments bound fits wire closed step-s tokens/s"

@@ -127,11 +127,12 @@ def test_missing_extra_misshapen_and_truncated_tensors_are_named(theirs, tmp_pat
 
     name = "model.layers.2.mlp.up_proj.weight"
     assert name in failing({key: value for key, value in whole.items() if key != name})
-    assert "belong to nothing" in failing(whole | {"surplus": np.zeros(3, np.float32)})
-    assert f"{name} is [3, 128]" in failing(whole | {name: np.zeros((3, 128), np.float32)})
+    assert "surplus" in failing(whole | {"surplus": np.zeros(3, np.float32)})
+    message = failing(whole | {name: np.zeros((3, 128), np.float32)})
+    assert name in message and "[3, 128]" in message
     save_file(whole, str(path))
     path.write_bytes(path.read_bytes()[:-1000])
-    with pytest.raises(RecordError, match="cannot be read"):
+    with pytest.raises(RecordError, match=path.name):
         weights.load(tmp_path, CONFIG, mesh)
 
 
@@ -148,11 +149,11 @@ def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
             peft_files.require_same(
                 tmp_path, TRAINER.override(CONFIG, {f"lora.{name}": value}).lora
             )
-    with pytest.raises(RecordError, match="tensors more"):
+    with pytest.raises(RecordError, match="lora_[AB]"):  # of the layers that are no targets
         peft_files.load(
             tmp_path, CONFIG.model, TRAINER.override(CONFIG, {"lora.targets": ("q_proj",)}).lora
         )
-    with pytest.raises(RecordError, match="not"):
+    with pytest.raises(RecordError, match=r"\(4, "):
         peft_files.load(tmp_path, CONFIG.model, TRAINER.override(CONFIG, {"lora.rank": 4}).lora)
     (tmp_path / peft_files.CONFIG).write_text(
         json.dumps({"peft_type": "IA3", "r": 1, "lora_alpha": 1, "target_modules": []})
@@ -160,16 +161,16 @@ def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="IA3"):
         peft_files.load_config(tmp_path)
     good = {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": ["q_proj"]}
-    for more, said in (
-        ({"use_dora": True}, "use_dora is True"),
+    for more, named in (
+        ({"use_dora": True}, "use_dora"),
         ({"rank_pattern": {"q_proj": 2}}, "rank_pattern"),
         ({"modules_to_save": ["embed_tokens"]}, "modules_to_save"),
         ({"target_modules": "all-linear"}, "'all-linear'"),
         ({"target_modules": ["wte"]}, "'wte'"),
-        ({"r": "many"}, "no PEFT adapter config"),
+        ({"r": "many"}, peft_files.CONFIG),
     ):
         (tmp_path / peft_files.CONFIG).write_text(json.dumps(good | more))
-        with pytest.raises(RecordError, match=said):
+        with pytest.raises(RecordError, match=named):
             peft_files.load_config(tmp_path)
 
 

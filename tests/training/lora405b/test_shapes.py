@@ -66,5 +66,5 @@ def test_the_config_survives_tables_and_refuses_nonsense() -> None:
     ):
         with pytest.raises(PlanError):
             TRAINER.override(config, keys)
-    with pytest.raises(PlanError, match="divide among dp x fsdp"):
+    with pytest.raises(PlanError, match="dp=1 x fsdp=8"):
         TRAINER.override(config, {"mesh.fsdp": 8, "data.batch": 4})

@@ -126,8 +126,8 @@ def test_sequences_are_never_cut_and_adapters_follow_their_weights() -> None:
 
 
 def test_a_mesh_that_does_not_divide_or_is_not_there_is_a_message() -> None:
-    with pytest.raises(NodeError, match="needs 16 devices"):
+    with pytest.raises(NodeError, match="16 devices"):
         sharding.make_mesh(MeshConfig(fsdp=16))
     odd = TRAINER.override(CONFIG, {"model.ffn": 350, "mesh.mp": 8})
-    with pytest.raises(PlanError, match="does not divide among"):
+    with pytest.raises(PlanError, match="mp=8"):
         sharding.shardings(sharding.make_mesh(odd.mesh), model.empty(odd))

@@ -54,8 +54,12 @@ JOINS = {
     "attention_join": "post_attention_residual_scale",
     "expert_join": "post_mlp_residual_scale",
 }
-JOIN_NAMES = {"output_scale": "hidden_states_scale", "output_bias": "hidden_states_bias",
-              "residual_scale": "residual_scale", "residual_bias": "residual_bias"}  # fmt: skip
+JOIN_NAMES = {
+    "output_scale": "hidden_states_scale",
+    "output_bias": "hidden_states_bias",
+    "residual_scale": "residual_scale",
+    "residual_bias": "residual_bias",
+}
 
 
 def theirs_of(name: str) -> str:

@@ -1,9 +1,7 @@
-"""Adapters: low-rank matrices A and B beside a frozen weight, in a tree of their own.
+"""Adapters: low-rank matrices A and B for a frozen weight, in a separate tree.
 
-Only they learn.
-
-A is drawn uniformly as PEFT does (Kaiming with a = sqrt(5): bounds 1/sqrt(in)), B is zero, so that
-the model starts as it was.
+Only the adapters are trained. A is drawn uniformly as in PEFT (Kaiming with a = sqrt(5): bounds
+1/sqrt(in)), and B is zero, so the model does not change at the start.
 """
 
 from typing import Any
@@ -18,7 +16,7 @@ Tree = dict[str, Any]
 
 
 def draw(model: LlamaConfig, lora: LoraConfig, key: jax.Array) -> Tree:
-    """Return adapters {layers: {target: {a, b}}, lm_head: {a, b}}, float32, layers stacked."""
+    """Return new adapters {layers: {target: {a, b}}, lm_head: {a, b}}: float32, layers stacked."""
     tree: Tree = {"layers": {}}
     for parameter in shapes.adapters(model, lora):
         *place, name, kind = parameter.name.split(".")
@@ -33,7 +31,7 @@ def draw(model: LlamaConfig, lora: LoraConfig, key: jax.Array) -> Tree:
 
 
 def merge(weights: Tree, adapters: Tree, lora: LoraConfig) -> Tree:
-    """Return weights with their adapters added, for export; `weights` is not changed."""
+    """Return the weights plus their adapters, for an export; `weights` is not changed."""
 
     def added(weight: jax.Array, pair: dict[str, jax.Array]) -> jax.Array:
         change = jnp.einsum("...ir,...ro->...io", pair["a"], pair["b"]) * lora.scale

@@ -1,15 +1,15 @@
-"""Causal attention over packed documents, with a backward pass of its own.
+"""Causal attention over packed documents, with its own backward pass.
 
-Queries are taken `block` at a time, each against the keys up to its end alone, so the weights of a
-block exist and never T x T of them; the backward pass computes them again from the logarithm of
-their sum. Scores and softmax are float32. Keys and values of a group are used as they are, not
-repeated: a block's queries of one group are the rows of one product.
+`block` queries are computed at a time, with the keys up to their end. So only the attention weights
+of a block exist, never T x T of them. The backward pass computes them again from the logarithm of
+their sum. Scores and softmax are float32. Keys and values of a group are not repeated: the queries
+of a block and group are the rows of one product.
 
-Every product is written so that its large operand is read and written in rows: forward the weights
-are [rows, keys], backward [keys, rows], and only matrices of head width are ever transposed.
+Every product reads and writes its large operand in rows: the weights are [rows, keys] in forward
+and [keys, rows] in backward, and only matrices of head width are transposed.
 
-Shape letters: B batch   T tokens   G key-value heads   g queries a key-value head   C width   R
-rows of a block (g x its tokens)
+Shape letters: B batch   T tokens   G key-value heads   g queries for each   C head width
+R rows of a block (g x its tokens)
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.ad_checkpoint import checkpoint_name
 
-# What the remat policy "dots" keeps for the backward pass: results of products and nothing else.
+# The name of what the remat policy "dots" keeps for the backward pass: only results of products.
 KEPT = "kept"
 MASKED = -1e30
 FULL = jnp.float32
@@ -41,7 +41,7 @@ def _rows(x_BTGgC: Array, start: int, end: int) -> Array:
 
 
 def _unrows(x_BGRC: Array, group: int) -> Array:
-    """Return rows as the block [B, t, G, g, C] that they came from."""
+    """Return the block [B, t, G, g, C] of some rows; the inverse of `_rows`."""
     batch, groups, rows, width = x_BGRC.shape
     return x_BGRC.reshape(batch, groups, group, rows // group, width).transpose(0, 3, 1, 2, 4)
 
@@ -51,7 +51,7 @@ def _places(
 ) -> tuple[Array, Array, Array, Array]:
     """Return time [1, 1, R] and document [B, 1, R] of each row, and those of each key.
 
-    A row sees its own document's keys up to itself.
+    A row attends to the keys of its document up to its own time.
     """
     times, numbers = (
         jnp.tile(jnp.arange(start, end), group),
@@ -100,7 +100,7 @@ def _forward(
 def attention(query: Array, key: Array, value: Array, documents: Array, block: int) -> Array:
     """Return attended values [B, T, G, g, C] within `documents` [B, T].
 
-    `query` has the shape of the answer, `key` and `value` are [B, T, G, C].
+    `query` has the shape of the result; `key` and `value` are [B, T, G, C].
     """
     return _forward(query, key, value, documents, block)[0]
 

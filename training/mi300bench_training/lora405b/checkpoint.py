@@ -1,8 +1,8 @@
-"""A checkpoint of this trainer: the adapters as PEFT keeps them, and the optimizer.
+"""A checkpoint of this trainer: the adapters in PEFT's files, and the optimizer.
 
-``adapter_config.json`` and ``adapter_model.safetensors`` are an adapter that PEFT opens;
-``optimizer.safetensors`` has the optimizer's moments. Dropout depends on seed and step alone, so it
-needs no state of its own. Arrays are saved unsharded, so that a run can continue on another mesh.
+PEFT can load ``adapter_config.json`` and ``adapter_model.safetensors``; ``optimizer.safetensors``
+has the optimizer's moments. Dropout depends only on seed and step, so it has no state. Arrays are
+saved unsharded, so a run can continue on another mesh.
 """
 
 from dataclasses import asdict, dataclass
@@ -20,7 +20,7 @@ from mi300bench_training.lora405b.config import LoraRunConfig
 from mi300bench_training.lora405b.data import Cursor
 
 OPTIMIZER = "optimizer.safetensors"
-# What must be equal for a run to continue; the mesh, compute and logging may differ.
+# The settings that must be equal for a run to continue; mesh and compute may differ.
 SAME = ("model", "lora", "data", "optimizer", "precision", "seed", "steps", "weights", "adapter")
 
 
@@ -34,7 +34,7 @@ class LoraRun:
 
 
 def save(folder: Path, config: LoraRunConfig, run: LoraRun, *, text: str) -> None:
-    """Write a run as it is now; `text` is the digest of what it is trained on."""
+    """Write a checkpoint of the run; `text` is the digest of its training text."""
 
     def write_state(partial: Path) -> None:
         from safetensors import SafetensorError
@@ -57,7 +57,7 @@ def save(folder: Path, config: LoraRunConfig, run: LoraRun, *, text: str) -> Non
 
 
 def save_from_first(folder: Path, config: LoraRunConfig, run: LoraRun, *, text: str) -> None:
-    """Gather the state and save it in process 0; where that fails, every process raises."""
+    """Gather the state and save it in process 0; if that fails, every process raises."""
     state = multihost.gathered(run.state)
     failure: Exception | None = None
     if jax.process_index() == 0:
@@ -68,22 +68,22 @@ def save_from_first(folder: Path, config: LoraRunConfig, run: LoraRun, *, text: 
                 LoraRun(state=state, cursor=run.cursor, history=run.history),
                 text=text,
             )
-        except Exception as cause:  # noqa: BLE001 - whatever it is, the others must hear of it
+        except Exception as cause:  # noqa: BLE001 - the other processes have to stop as well
             failure = cause
     multihost.require_all(failure, "saving the checkpoint")
 
 
 def check(folder: Path) -> None:
-    """Raise `RecordError` where the newest checkpoint is damaged."""
+    """Raise `RecordError` if the newest checkpoint is damaged."""
     path = checkpoint.newest(folder)
     if path is not None:
         checkpoint.read(path)
 
 
 def load(folder: Path, config: LoraRunConfig, fresh: Any, *, text: str) -> LoraRun | None:
-    """Return the newest checkpoint, in the form of the `fresh` state; None where there is none.
+    """Return the newest checkpoint, with the structure of the `fresh` state; None without one.
 
-    `PlanError` where it belongs to another config or to another text.
+    `PlanError` if it belongs to another config or to another text.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file

@@ -1,4 +1,4 @@
-"""Everything that determines a run, as a frozen tree; and the presets."""
+"""All settings of a run, as a frozen tree; and the presets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ TARGETS = (*LAYER_TARGETS, "lm_head")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlamaConfig:
-    """The architecture. `rope_factor` 1 leaves the rotary frequencies unscaled."""
+    """The architecture; with `rope_factor` 1 the rotary frequencies are not scaled."""
 
     vocab: int
     hidden: int
@@ -47,21 +47,23 @@ class LlamaConfig:
             "ffn",
             "rope_factor",
         )
-        if self.rope_theta <= 1 or self.norm_eps < 0:
+        config_tree.require_at_least(self, 0, "norm_eps")
+        if self.rope_theta <= 1:
             raise PlanError(
-                f"rope_theta={self.rope_theta:g}, norm_eps={self.norm_eps:g} make no model",
-                hint="rope_theta 500000, norm_eps 1e-5",
+                f"rope_theta must be over 1 (got {self.rope_theta:g})",
+                hint="set rope_theta to 500000, as Llama 3.1 does",
             )
         if self.heads % self.kv_heads or self.head_dim % 2:
             raise PlanError(
-                f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim} do not fit together",
-                hint="kv_heads divides heads, and head_dim is even",
+                "kv_heads must divide heads, and head_dim must be even (got "
+                f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim})",
+                hint="set heads to a multiple of kv_heads, and head_dim to an even number",
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoraConfig:
-    """Adapters y = xW + scale (xA)B. The scale is alpha / rank, or with `rslora` alpha / sqrt(rank)."""
+    """Adapters y = xW + scale (xA)B; scale is alpha / rank, or alpha / sqrt(rank) with `rslora`."""
 
     rank: int = 8
     alpha: float = 16.0
@@ -70,21 +72,18 @@ class LoraConfig:
     targets: tuple[str, ...] = LAYER_TARGETS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "targets", tuple(self.targets))  # tables hold lists
-        unknown = [name for name in self.targets if name not in TARGETS]
-        if unknown or not self.targets:
+        object.__setattr__(self, "targets", tuple(self.targets))  # tables have lists
+        is_known = all(name in TARGETS for name in self.targets)
+        if not self.targets or not is_known or len(set(self.targets)) < len(self.targets):
             raise PlanError(
-                f"no adapter can be put on {unknown[0] if unknown else 'nothing'!r}",
-                hint=f"some of {', '.join(TARGETS)}",
+                f"lora.targets must be different layers (got {', '.join(self.targets) or 'none'})",
+                hint=f"choose from {', '.join(TARGETS)}",
             )
-        if len(set(self.targets)) < len(self.targets):
+        config_tree.require_at_least(self, 1, "rank")
+        if not 0 <= self.dropout < 1:
             raise PlanError(
-                f"lora.targets names a layer twice: {', '.join(self.targets)}", hint="each once"
-            )
-        if self.rank < 1 or not 0 <= self.dropout < 1:
-            raise PlanError(
-                f"rank={self.rank}, dropout={self.dropout} make no adapter",
-                hint="rank at least 1, dropout under 1",
+                f"dropout must be at least 0 and under 1 (got {self.dropout:g})",
+                hint="set dropout to 0 or 0.05",
             )
 
     @property
@@ -95,7 +94,7 @@ class LoraConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshConfig:
-    """How devices are arranged: data-parallel copies, fully sharded groups, model-parallel groups."""
+    """The mesh of devices: data-parallel copies, fully sharded groups, model-parallel groups."""
 
     dp: int = 1
     fsdp: int = 1
@@ -104,20 +103,23 @@ class MeshConfig:
     def __post_init__(self) -> None:
         if min(self.dp, self.fsdp, self.mp) < 1:
             raise PlanError(
-                f"a mesh of {self.dp} x {self.fsdp} x {self.mp} has no device", hint="--mesh 1,8,1"
+                f"dp, fsdp and mp of a mesh must be at least 1 (got {self.dp}, {self.fsdp}, "
+                f"{self.mp})",
+                hint="give --mesh 1,8,1 for 8 devices",
             )
 
     @property
     def devices(self) -> int:
-        """Return how many devices the mesh has."""
+        """Return the number of devices."""
         return self.dp * self.fsdp * self.mp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoraDataConfig:
-    """Text and batch: `batch` rows of `seq_len` tokens a step over all devices, in `accumulate` parts.
+    """Text and batch. Without a path the text is CPython's documentation.
 
-    Without a path CPython's documentation; without a tokenizer (a Hugging Face ``tokenizer.json``) bytes.
+    A step has `batch` rows of `seq_len` tokens over all devices, in `accumulate` parts. `tokenizer`
+    is a Hugging Face ``tokenizer.json``; without one a token is a byte.
     """
 
     path: str = ""
@@ -127,25 +129,25 @@ class LoraDataConfig:
     accumulate: int = 1
 
     def __post_init__(self) -> None:
-        if (
-            self.seq_len < 2
-            or self.batch < 1
-            or self.accumulate < 1
-            or self.batch % self.accumulate
-        ):
+        config_tree.require_at_least(self, 2, "seq_len")
+        config_tree.require_at_least(self, 1, "batch", "accumulate")
+        if self.batch % self.accumulate:
             raise PlanError(
-                f"seq_len={self.seq_len}, batch={self.batch}, accumulate={self.accumulate} hold no training example",
-                hint="seq_len at least 2, batch a multiple of accumulate",
+                f"accumulate={self.accumulate} must divide batch={self.batch}",
+                hint=f"set batch to a multiple of {self.accumulate}",
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoraComputeConfig:
-    """How the same numbers are computed.
+    """How the model is computed; the results are the same.
 
-    `remat`: keep every activation, keep the results of products and none of what follows from them, or keep a layer's input alone.
-    `unroll` layers a step of the scan, `attention_block` queries at once, `loss_chunk` tokens whose logits
-    exist at once, of all rows together and at least one of each (0: all).
+    remat            ``none`` keeps all activations, ``dots`` the results of products, ``full`` only
+                     the input of each layer
+    unroll           layers in each step of the scan
+    attention_block  queries computed at once
+    loss_chunk       tokens of all rows whose logits exist at once, at least one of each row; 0 for
+                     all tokens
     """
 
     remat: str = "full"
@@ -154,20 +156,14 @@ class LoraComputeConfig:
     loss_chunk: int = 0
 
     def __post_init__(self) -> None:
-        if self.remat not in REMATS:
-            raise PlanError(
-                f"remat={self.remat!r} is not known", hint=f"one of {', '.join(REMATS)}"
-            )
-        if self.unroll < 1 or self.attention_block < 1 or self.loss_chunk < 0:
-            raise PlanError(
-                f"unroll={self.unroll}, attention_block={self.attention_block}, loss_chunk={self.loss_chunk} cannot be computed",
-                hint="unroll and attention_block at least 1, loss_chunk 0 or more",
-            )
+        config_tree.require_one_of("remat", self.remat, REMATS)
+        config_tree.require_at_least(self, 1, "unroll", "attention_block")
+        config_tree.require_at_least(self, 0, "loss_chunk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoraOptimizerConfig(AdamWConfig):
-    """AdamW on the adapters alone; the learning rate falls along a cosine."""
+    """AdamW on the adapters; the learning rate falls along a cosine."""
 
     lr: float = 3e-4
     beta2: float = 0.999
@@ -176,27 +172,31 @@ class LoraOptimizerConfig(AdamWConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JaxLaunchConfig:
-    """What JAX is told before it starts on a GPU; 0 leaves it JAX's own.
+    """Settings that JAX reads before it starts on a GPU; 0 keeps JAX's default.
 
-    `memory_fraction` of the device for its pool (JAX's default is 0.75), `combine_bytes` up to which XLA joins collectives.
+    memory_fraction  share of the device for JAX's memory pool (its default is 0.75)
+    combine_bytes    size up to which XLA combines collectives
     """
 
     memory_fraction: float = 0.0
     combine_bytes: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.memory_fraction < 1 or self.combine_bytes < 0:
+        config_tree.require_at_least(self, 0, "memory_fraction", "combine_bytes")
+        if self.memory_fraction >= 1:
             raise PlanError(
-                f"memory_fraction={self.memory_fraction}, combine_bytes={self.combine_bytes} cannot be set",
-                hint="a fraction under 1, bytes of 0 or more",
+                f"memory_fraction must be under 1 (got {self.memory_fraction:g})",
+                hint="set memory_fraction to 0.9, or to 0 for JAX's default",
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoraRunConfig:
-    """One run, whole. `precision` is that of the frozen weights and activations; adapters and optimizer are float32.
+    """All settings of one run.
 
-    `weights` is a folder of Hugging Face safetensors; without one they are drawn. `adapter` is a PEFT folder to start from.
+    precision  of the frozen weights and the activations; adapters and optimizer are float32
+    weights    a folder of Hugging Face safetensors; without one the weights are random
+    adapter    a PEFT folder with the adapters to start from; without one they are new
     """
 
     preset: str
@@ -214,18 +214,18 @@ class LoraRunConfig:
     steps: int = 20
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise PlanError(
-                f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}"
-            )
+        config_tree.require_one_of("precision", self.precision, PRECISIONS)
         config_tree.require_seed(self.seed)
-        if self.steps < 1:
-            raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
+        config_tree.require_at_least(self, 1, "steps")
         groups = self.mesh.dp * self.mesh.fsdp
-        if (self.data.batch // self.data.accumulate) % groups:
+        sequences = self.data.batch // self.data.accumulate
+        if sequences % groups:
             raise PlanError(
-                f"{self.data.batch // self.data.accumulate} sequences at once do not divide among dp x fsdp = {groups} groups",
-                hint=f"--batch a multiple of {groups * self.data.accumulate}, or a mesh with more mp",
+                f"the {groups} groups of dp={self.mesh.dp} x fsdp={self.mesh.fsdp} must divide the "
+                f"{sequences} sequences of batch={self.data.batch} / "
+                f"accumulate={self.data.accumulate}",
+                hint=f"give --batch a multiple of {groups * self.data.accumulate}, or a mesh with "
+                "a larger mp",
             )
 
 
@@ -242,28 +242,44 @@ PARTS: Mapping[str, type[Any]] = {
 PRESETS = {
     "tiny": LoraRunConfig(
         preset="tiny",
-        model=LlamaConfig(vocab=384, hidden=128, layers=4, heads=4, kv_heads=2, head_dim=32, ffn=352),
+        model=LlamaConfig(
+            vocab=384, hidden=128, layers=4, heads=4, kv_heads=2, head_dim=32, ffn=352
+        ),
         precision="float32",
     ),
     "bench": LoraRunConfig(
         preset="bench",
-        model=LlamaConfig(vocab=8192, hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, ffn=1408),
+        model=LlamaConfig(
+            vocab=8192, hidden=512, layers=8, heads=8, kv_heads=2, head_dim=64, ffn=1408
+        ),
         data=LoraDataConfig(seq_len=512, batch=4),
         compute=LoraComputeConfig(remat="dots", attention_block=128),
         precision="float32",
     ),
     "8b": LoraRunConfig(
         preset="8b",
-        model=LlamaConfig(vocab=128_256, hidden=4096, layers=32, heads=32, kv_heads=8, head_dim=128, ffn=14_336),
+        model=LlamaConfig(
+            vocab=128_256, hidden=4096, layers=32, heads=32, kv_heads=8, head_dim=128, ffn=14_336
+        ),
     ),
     "70b": LoraRunConfig(
         preset="70b",
-        model=LlamaConfig(vocab=128_256, hidden=8192, layers=80, heads=64, kv_heads=8, head_dim=128, ffn=28_672),
+        model=LlamaConfig(
+            vocab=128_256, hidden=8192, layers=80, heads=64, kv_heads=8, head_dim=128, ffn=28_672
+        ),
     ),
     "405b": LoraRunConfig(
         preset="405b",
-        model=LlamaConfig(vocab=128_256, hidden=16_384, layers=126, heads=128, kv_heads=8, head_dim=128, ffn=53_248),
+        model=LlamaConfig(
+            vocab=128_256,
+            hidden=16_384,
+            layers=126,
+            heads=128,
+            kv_heads=8,
+            head_dim=128,
+            ffn=53_248,
+        ),
         mesh=MeshConfig(fsdp=8),
         data=LoraDataConfig(seq_len=64, batch=16),
     ),
-}  # fmt: skip
+}

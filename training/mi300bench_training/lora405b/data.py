@@ -1,13 +1,12 @@
-"""Text into rows: instructions or plain documents, tokens, packed rows, a cursor to save.
+"""From text to rows: documents or instructions, tokens, packed rows, and a cursor to save.
 
-A row holds `seq_len` tokens of one or more documents. A token's target is the next token of its own
-document; the tokens of a prompt and the last token of a document have none. A document that does
-not fit continues in the next row, as a new one. Every twentieth document is held out; of fewer than
-twenty, the last twentieth of the tokens.
+A row has `seq_len` tokens of one or more documents. The target of a token is the next token of its
+document. The tokens of a prompt and the last token of a document have no target. A document that
+does not fit continues in the next row as a new one. Every twentieth document is held out; of fewer
+than twenty documents, the last twentieth of the tokens.
 
-Files: ``.jsonl`` with prompt and completion (or instruction, input and output, as Alpaca has them;
-or text alone), anything else is plain text. Without a path: CPython's documentation of its
-language, which every CPython ships.
+A ``.jsonl`` file has prompt and completion, or instruction, input and output as in Alpaca, or only
+text. Other files are plain text. Without a path the text is CPython's own documentation.
 """
 
 import json
@@ -23,16 +22,16 @@ from numpy.typing import NDArray
 from mi300bench_training import text
 from mi300bench_training.lora405b.config import LoraDataConfig
 
-IGNORED = -1  # a target that does not count
-BYTES, START, END = 256, 256, 257  # the built-in tokenizer: a byte a token, and two marks
-# What marks a document's start and end, as tokenizers of this family name them.
+IGNORED = -1  # the target of a token without one
+BYTES, START, END = 256, 256, 257  # the built-in tokenizer: bytes, start and end of a document
+# The usual names of the tokens for a document's start and end.
 STARTS, ENDS = ("<|begin_of_text|>", "<s>"), ("<|end_of_text|>", "</s>")
 Rows = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """Tokens, of which the first `prompt` are given and not learned."""
+    """The tokens of a document; the first `prompt` ones have no targets."""
 
     tokens: list[int]
     prompt: int = 0
@@ -40,7 +39,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedText:
-    """Packed rows [rows, seq_len] to train on and held out: tokens, targets, documents."""
+    """Packed rows [rows, seq_len] to train on and held-out ones: tokens, targets, documents."""
 
     train: dict[str, Rows]
     held_out: dict[str, Rows]
@@ -48,14 +47,14 @@ class PackedText:
 
     @property
     def digest(self) -> str:
-        """Identify the rows to train on: a cursor is a position in these rows only."""
+        """Return the digest of the rows to train on; a cursor is valid for these rows only."""
         return text.digest_of(*(self.train[name].tobytes() for name in sorted(self.train)))
 
 
 class Tokenizer:
-    """Text to tokens: by bytes, or by a Hugging Face ``tokenizer.json``.
+    """Converts text to tokens: to bytes, or by a Hugging Face ``tokenizer.json``.
 
-    `start` and `end` mark a document, if known.
+    `start` and `end` are the tokens for a document's start and end, or None.
     """
 
     def __init__(self, path: str, vocab: int) -> None:
@@ -66,34 +65,35 @@ class Tokenizer:
                 from tokenizers import Tokenizer as Loaded
             except ImportError as cause:
                 raise NodeError(
-                    "the package tokenizers is not installed", hint="pip install tokenizers"
+                    "data.tokenizer needs the package tokenizers, which is not installed",
+                    hint="pip install tokenizers",
                 ) from cause
             try:
                 self.inner = Loaded.from_file(path)
-            except Exception as cause:  # the library raises bare exceptions of its own
+            except Exception as cause:  # the library raises Exception itself
                 raise PlanError(
-                    f"{path} is no tokenizer: {cause}",
-                    hint="a tokenizer.json as Hugging Face writes it",
+                    f"{path} cannot be read as a tokenizer: {cause}",
+                    hint="give a tokenizer.json of Hugging Face",
                 ) from cause
         self.start = self._mark(START, STARTS, "bos_token")
         self.end = self._mark(END, ENDS, "eos_token")
         needed = self.inner.get_vocab_size() if self.inner else END + 1
         if needed > vocab:
             raise PlanError(
-                f"the tokenizer has {needed} tokens, the model's vocabulary {vocab}",
-                hint="another --tokenizer or --preset",
+                f"the tokenizer has {needed} tokens, but the model's vocabulary has only {vocab}",
+                hint="give a smaller --tokenizer, or a --preset with a larger vocabulary",
             )
 
     def _mark(self, built_in: int, names: tuple[str, ...], key: str) -> int | None:
-        """Return a mark: that of ``tokenizer_config.json``, else a usual name that is a token."""
+        """Return the token of a mark, from ``tokenizer_config.json`` or by its usual names."""
         if not self.inner:
             return built_in
-        beside = Path(self.path).parent / "tokenizer_config.json"
+        config = Path(self.path).parent / "tokenizer_config.json"
         try:
-            mark = json.loads(beside.read_text()).get(key) if beside.exists() else None
+            mark = json.loads(config.read_text()).get(key) if config.exists() else None
         except (OSError, ValueError, AttributeError) as cause:
             raise PlanError(
-                f"{beside} cannot be read: {cause}", hint="restore it, or move it away"
+                f"{config} cannot be read: {cause}", hint="restore it from a copy, or remove it"
             ) from cause
         if mark:
             names = (str(mark.get("content") if isinstance(mark, dict) else mark),)
@@ -101,7 +101,7 @@ class Tokenizer:
         return next((number for number in numbers if number is not None), None)
 
     def encode(self, words: str) -> list[int]:
-        """Return the tokens of some text."""
+        """Return the tokens of a text."""
         return (
             list(self.inner.encode(words, add_special_tokens=False).ids)
             if self.inner
@@ -109,7 +109,7 @@ class Tokenizer:
         )
 
     def document(self, prompt: str, answer: str) -> Document:
-        """Return a whole document between its marks."""
+        """Return a document with its start and end marks."""
         given = self.encode(prompt) if prompt else []
         start, end = ([] if mark is None else [mark] for mark in (self.start, self.end))
         return Document(
@@ -119,15 +119,15 @@ class Tokenizer:
 
     @property
     def missing(self) -> str:
-        """Return a remark where documents have no mark; empty where they have both."""
+        """Return which marks documents do not have, as a sentence; empty if they have both."""
         lacking = [
             name for name, mark in (("start", self.start), ("end", self.end)) if mark is None
         ]
-        return f"documents have no mark of their {' and '.join(lacking)}" if lacking else ""
+        return f"documents have no {' and no '.join(lacking)} mark" if lacking else ""
 
 
 def _pair(row: dict[str, Any]) -> tuple[str, str] | None:
-    """Return prompt and answer of one line of instruction data; None where it has neither form."""
+    """Return prompt and answer of a line of instruction data; None for an unknown form."""
     if isinstance(row.get("text"), str):
         return "", row["text"]
     if isinstance(row.get("prompt"), str) and isinstance(row.get("completion"), str):
@@ -151,14 +151,14 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
             row = json.loads(line)
         except ValueError as cause:
             raise RecordError(
-                f"{path}:{number} is not JSON: {cause}", hint="one JSON object a line"
+                f"{path}:{number} is not JSON: {cause}", hint="write one JSON object on each line"
             ) from cause
         pair = _pair(row) if isinstance(row, dict) else None
         if pair is None:
             raise RecordError(
-                f"{path}:{number} has neither prompt and completion, instruction and output, "
-                "nor text",
-                hint="rename its keys to one of these forms",
+                f"{path}:{number} has none of the known keys: prompt and completion, instruction "
+                "and output, or text",
+                hint="rename the keys of its object",
             )
         yield pair
 
@@ -176,7 +176,7 @@ def documents(config: LoraDataConfig, tokenizer: Tokenizer) -> list[Document]:
 def pack(documents: list[Document], seq_len: int) -> dict[str, Rows]:
     """Return rows of tokens, targets and document numbers (0, 1, ... within a row).
 
-    The last row is left out where it is not full.
+    A last row that is not full is left out.
     """
     tokens: list[int] = []
     targets: list[int] = []
@@ -202,7 +202,7 @@ def pack(documents: list[Document], seq_len: int) -> dict[str, Rows]:
 
 
 def _first_tokens(documents: list[Document], count: int) -> tuple[list[Document], list[Document]]:
-    """Return the documents cut in two after `count` tokens, within a document if need be."""
+    """Return the documents split after `count` tokens, if necessary within a document."""
     first: list[Document] = []
     for place, document in enumerate(documents):
         if len(document.tokens) > count:
@@ -215,15 +215,15 @@ def _first_tokens(documents: list[Document], count: int) -> tuple[list[Document]
 
 
 def split(documents: list[Document], seq_len: int) -> tuple[list[Document], list[Document]]:
-    """Return documents to train on and documents held out, which share no text.
+    """Return documents to train on and held-out ones, without common text.
 
-    `PlanError` where either has no full row.
+    `PlanError` if either has no full row.
     """
     total = sum(len(document.tokens) for document in documents)
     if total < 2 * seq_len:
         raise PlanError(
-            f"the text has {total} tokens, under two rows of {seq_len}: "
-            "one to train on, one held out",
+            f"the text has {total} tokens, but needs {2 * seq_len}: a row of {seq_len} to train on "
+            "and one held out",
             hint="give more text, or a smaller --seq-len",
         )
     one_in = text.HELD_OUT_ONE_IN
@@ -235,7 +235,7 @@ def split(documents: list[Document], seq_len: int) -> tuple[list[Document], list
 
 
 def load(config: LoraDataConfig, *, vocab: int) -> PackedText:
-    """Return the packed text, a twentieth of it held out."""
+    """Return the packed text, with a twentieth held out."""
     tokenizer = Tokenizer(config.tokenizer, vocab)
     kept, held = split(documents(config, tokenizer), config.seq_len)
     source = config.path or "CPython's documentation"
@@ -248,7 +248,7 @@ def load(config: LoraDataConfig, *, vocab: int) -> PackedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """A run's position in the text: the epoch, and how many of its rows are done."""
+    """A run's position in the text: the epoch, and the number of its rows that are done."""
 
     epoch: int = 0
     row: int = 0
@@ -256,7 +256,7 @@ class Cursor:
     def take(
         self, rows: dict[str, Rows], count: int, seed: int
     ) -> tuple[dict[str, Rows], "Cursor"]:
-        """Return the next `count` rows and the cursor behind them.
+        """Return the next `count` rows and the cursor after them.
 
         Seed and epoch determine the order of the rows.
         """

@@ -1,12 +1,11 @@
-"""Reading a partitioned HLO module as text: what each device sends and computes in one run.
+"""Reads the text of a partitioned HLO module: what each device receives and computes in one run.
 
-Standard library only.
+It needs only the standard library.
 
-The module is taken right after the SPMD partitioner, where types are still the program's own: XLA's
-CPU backend later turns bfloat16 collectives into float32 ones, which would double their bytes.
-Loops count their bodies as often as they run, and a sum of all-reduces counts as one all-reduce of
-the sum, which is what XLA's pipeline for GPUs makes of it (AllReduceReassociate; the one for CPUs
-does not).
+The module is that after the SPMD partitioner, where types are still those of the program. XLA's CPU
+backend later converts bfloat16 collectives to float32, which would double their bytes. The body of
+a loop counts once for each iteration. A sum of all-reduces counts as one all-reduce of the sum,
+because XLA's pipeline for GPUs transforms it so (AllReduceReassociate); the one for CPUs does not.
 """
 
 import re
@@ -43,7 +42,7 @@ _CALLED = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One line: name, result type, operation, and the rest of the line."""
+    """One line of a module: name, result type, operation, and the rest of the line."""
 
     name: str
     shape: str
@@ -55,9 +54,10 @@ class Instruction:
 class Traffic:
     """What one device receives and computes.
 
-    received      bytes by kind of collective; `among` by size of group
-    calls         how many collectives run, by kind
-    flop          of its products
+    received  bytes by kind of collective
+    among     bytes by size of group
+    calls     number of collectives by kind
+    flop      FLOP of its products
     """
 
     received: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -66,7 +66,7 @@ class Traffic:
     flop: float = 0.0
 
     def add(self, other: "Traffic", times: int = 1) -> None:
-        """Add another's, `times` over."""
+        """Add `times` times the traffic of `other`."""
         for kind, amount in other.received.items():
             self.received[kind] += amount * times
         for size, amount in other.among.items():
@@ -92,14 +92,14 @@ def parse(text: str) -> tuple[dict[str, list[Instruction]], str]:
             computations[current].append(Instruction(*match.groups()))
     if not entry:
         raise RecordError(
-            "the compiler's module has no entry computation",
-            hint="another jaxlib than 0.10 may print it differently",
+            "the compiled module has no entry computation",
+            hint="install jaxlib 0.10; other versions may print modules differently",
         )
     return computations, entry
 
 
 def shape_bytes(shape: str) -> int:
-    """Return the bytes of a type as HLO prints it; of a tuple the sum."""
+    """Return the bytes of a type in HLO's notation; for a tuple, the sum."""
     total = 0
     for kind, dims in _SHAPE.findall(shape):
         size = BYTES.get(kind, 0)
@@ -115,37 +115,36 @@ def _dims(shape: str) -> list[int]:
 
 
 def groups_of(rest: str) -> str:
-    """Return the groups of a collective in any of HLO's forms; empty means all devices."""
+    """Return the groups of a collective, in any of HLO's notations; empty for all devices."""
     match = _GROUPS.search(rest)
     if match is None:
         if "replica_groups=" in rest:
             raise RecordError(
-                f"groups cannot be read: {rest[:160]}",
-                hint="another jaxlib than 0.10 may print them differently",
+                f"the groups of a collective cannot be read: {rest[:160]}",
+                hint="install jaxlib 0.10; other versions may print groups differently",
             )
         return ""
     return match.group(1)
 
 
 def group_size(rest: str, devices: int) -> int:
-    """Return how many devices take part in one group of a collective."""
+    """Return the number of devices in each group of a collective."""
     groups = groups_of(rest)
-    if groups.startswith(
-        "mesh"
-    ):  # a mesh of axes with their sizes, perhaps the order of its devices, and the axes of a group
+    # A mesh: axes with their sizes, sometimes the order of devices, then the axes of a group.
+    if groups.startswith("mesh"):
         axes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", groups)}
         size = 1
         for name in re.findall(r"'([^']+)'", groups.rpartition("{")[2]):
             size *= axes[name]
         return size
-    if groups.startswith("["):  # so many groups of so many
+    if groups.startswith("["):  # [number of groups, size of each]
         return int(groups[1:-1].split(",")[1])
     listed = groups.strip("{}").split("}")[0]
     return len(listed.split(",")) if listed else devices
 
 
 def received_bytes(kind: str, result_bytes: float, size: int) -> float:
-    """Return what a device receives in a ring of `size`, from the bytes of its result."""
+    """Return the bytes that a device receives in a ring of `size`, from those of its result."""
     if size < 2:
         return 0.0
     if kind == "all-reduce":
@@ -171,7 +170,7 @@ def _product_flop(instruction: Instruction, shapes: Mapping[str, str]) -> float:
 
 
 def trip_count(rest: str, computations: Mapping[str, list[Instruction]]) -> int:
-    """Return how often a loop runs: the compiler's number, or the constant in its condition."""
+    """Return the iterations of a loop: the compiler's count, or the constant of its condition."""
     if match := re.search(r'"?known_trip_count"?:\{"?n"?:"?(\d+)', rest):
         return int(match.group(1))
     condition = re.search(r"condition=%?([\w.\-]+)", rest)
@@ -182,8 +181,8 @@ def trip_count(rest: str, computations: Mapping[str, list[Instruction]]) -> int:
     ]
     if len(constants) != 1:
         raise RecordError(
-            f"a loop's length cannot be read: {rest[:120]}",
-            hint="another jaxlib than 0.10 may print it differently",
+            f"the iterations of a loop cannot be read: {rest[:120]}",
+            hint="install jaxlib 0.10; other versions may print loops differently",
         )
     return constants[0]
 
@@ -193,11 +192,11 @@ def _operands(instruction: Instruction) -> list[str]:
 
 
 def _merged(instructions: list[Instruction]) -> set[str]:
-    """Return the all-reduces that a sum merges with another one of the same groups."""
+    """Return the all-reduces that a sum merges with another all-reduce of the same groups."""
     uses: Counter[str] = Counter(
         name for instruction in instructions for name in _operands(instruction)
     )
-    reduced: dict[str, str] = {}  # name of a reduced value -> the groups over which it is
+    reduced: dict[str, str] = {}  # shape and groups of each reduced value, by its name
     gone: set[str] = set()
     for instruction in instructions:
         if instruction.op == "all-reduce":
@@ -217,7 +216,7 @@ def _merged(instructions: list[Instruction]) -> set[str]:
 
 
 def _all_reduce_of(name: str, instructions: list[Instruction], gone: set[str]) -> str:
-    """Return an all-reduce behind a reduced value that is still counted."""
+    """Return an all-reduce of a reduced value that was not merged yet."""
     by_name = {instruction.name: instruction for instruction in instructions}
     waiting = [name]
     while waiting:
@@ -226,18 +225,18 @@ def _all_reduce_of(name: str, instructions: list[Instruction], gone: set[str]) -
             return operand.name
         if operand.op == "add":
             waiting += _operands(operand)
-    raise AssertionError(f"{name} is no sum of all-reduces")
+    raise AssertionError(f"{name} is not a sum of all-reduces")
 
 
 class _Reader:
-    """Adds up computations, each once."""
+    """Adds up the traffic of computations, and reads each only once."""
 
     def __init__(self, computations: Mapping[str, list[Instruction]], devices: int) -> None:
         self.computations, self.devices = computations, devices
         self.known: dict[str, Traffic] = {}
 
     def of(self, name: str) -> Traffic:
-        """Return what one run of a computation moves and computes, with all it calls."""
+        """Return the traffic of one run of a computation, with all computations that it calls."""
         if name not in self.known:
             total = Traffic()
             shapes = {

@@ -1,6 +1,6 @@
-"""The LoRA trainer as a probe: what a step takes on a mesh of this process's devices.
+"""The probe of the LoRA trainer: the time of a step on a mesh of this process's devices.
 
-On real text, by the trainer's own code.
+It runs the trainer's own code on real text.
 
 params: preset, and any key of the trainer's config in dotted form (`mesh.fsdp`, `compute.remat`,
 `data.batch`)
@@ -25,7 +25,7 @@ from mi300bench_training.lora405b.train import start_state
 class LoraStep(AbstractProbe):
     """One whole step: forward, backward, update of the adapters.
 
-    The next batch is placed outside of it.
+    Placing the batch on the devices is not part of it.
     """
 
     def __init__(self, params: Mapping[str, Scalar], context: RankContext) -> None:

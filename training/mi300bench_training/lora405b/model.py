@@ -1,13 +1,13 @@
-"""Llama 3.1 with adapters beside its frozen weights.
+"""Llama 3.1 with frozen weights and adapters.
 
-Grouped-query attention with scaled rotary positions, SwiGLU, RMSNorm.
+It has grouped-query attention with scaled rotary positions, SwiGLU and RMSNorm.
 
-Layers are stacked along the first axis of every tensor and run under `lax.scan`: one layer is
-compiled, whatever their number. Norms, softmax and loss are float32. A low-rank product is taken as
-(x A) B; A B never exists.
+Layers are stacked along the first axis of every tensor and run under `lax.scan`, so one layer is
+compiled, whatever their number. Norms, softmax and loss are float32. A low-rank product is computed
+as (x A) B; the matrix A B never exists.
 
-Shape letters: B batch   T tokens   D hidden   V vocabulary   L layers   G key-value heads   g
-queries of each   C head width
+Shape letters: B batch   T tokens   D hidden   V vocabulary   L layers   G key-value heads
+g queries of each   C head width
 """
 
 import functools
@@ -33,7 +33,7 @@ POLICIES: dict[str, Any] = {
 
 
 def empty(config: LoraRunConfig) -> Tree:
-    """Return the frozen weights as shapes and types alone."""
+    """Return the shapes and types of the frozen weights, without their values."""
     kind = jnp.dtype(config.precision)
     tree: Tree = {"layers": {}}
     for parameter in shapes.parameters(config.model):
@@ -43,7 +43,7 @@ def empty(config: LoraRunConfig) -> Tree:
 
 
 def draw(config: LoraRunConfig, key: Array) -> Tree:
-    """Return random weights: normal(0, 0.02), norms 1."""
+    """Return random weights from normal(0, 0.02), with norms of 1."""
 
     def one(path: Any, leaf: jax.ShapeDtypeStruct, mine: Array) -> Array:
         if "norm" in path[-1].key:
@@ -59,7 +59,7 @@ def draw(config: LoraRunConfig, key: Array) -> Tree:
 
 
 def frequencies(model: LlamaConfig) -> list[float]:
-    """Return the rotary frequencies, scaled as Hugging Face's rope type `llama3` does."""
+    """Return the rotary frequencies, scaled like Hugging Face's rope type `llama3`."""
     frequencies = []
     for index in range(0, model.head_dim, 2):
         frequency = model.rope_theta ** (-index / model.head_dim)
@@ -79,7 +79,7 @@ def frequencies(model: LlamaConfig) -> list[float]:
 
 
 def rotate(x: Array, cos: Array, sin: Array) -> Array:
-    """Rotate heads [B, T, ..., C] by position, halves paired; in float32."""
+    """Rotate heads [B, T, ..., C] by position in float32; their halves are pairs."""
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
     shape = (*cos.shape[:2], *(1,) * (x.ndim - 3), cos.shape[-1])
     cos, sin = cos.reshape(shape), sin.reshape(shape)
@@ -89,14 +89,14 @@ def rotate(x: Array, cos: Array, sin: Array) -> Array:
 
 
 def norm(x: Array, weight: Array, eps: float) -> Array:
-    """Return RMSNorm, in float32 inside."""
+    """Return RMSNorm, computed in float32."""
     full = x.astype(jnp.float32)
     scaled = full * jax.lax.rsqrt((full * full).mean(axis=-1, keepdims=True) + eps)
     return (scaled * weight.astype(jnp.float32)).astype(x.dtype)
 
 
 def positions_of(documents_BT: Array) -> Array:
-    """Return each token's place in its document, from numbers that grow along a row."""
+    """Return each token's position in its document, from document numbers that grow in a row."""
     length = documents_BT.shape[1]
     place = jnp.arange(length)[None, :]
     starts = jnp.concatenate(
@@ -110,11 +110,10 @@ def positions_of(documents_BT: Array) -> Array:
 def products(
     x: Array, weights: tuple[Array, ...], names: tuple[str, ...], placing: Placing
 ) -> tuple[Array, ...]:
-    """Return x times each of several frozen weights, gathered where they are used.
+    """Return x times each of several frozen weights, which are gathered for this use.
 
-    Their input gradients are added before anything else is, so that where mp splits the weights'
-    outputs the compiler can add the devices' parts up first and reduce once; and no weight gradient
-    is ever formed.
+    Their input gradients are added first. So if mp splits the outputs of the weights, the compiler
+    can add the parts on each device and reduce once. Gradients of the weights are never computed.
     """
     return tuple(
         x @ placing.weight(name, weight) for name, weight in zip(names, weights, strict=True)
@@ -133,7 +132,7 @@ def _products_backward(
     weights: tuple[Array, ...],
     gradients: tuple[Array, ...],
 ) -> tuple[Array, None]:
-    # Not gradient @ weight.T: a transposed weight would be gathered a second time.
+    # gradient @ weight.T would gather the transposed weight a second time.
     gathered = (placing.weight(name, weight) for name, weight in zip(names, weights, strict=True))
     parts = [
         jnp.einsum("...o,io->...i", gradient, weight)
@@ -149,8 +148,8 @@ products.defvjp(_products_forward, _products_backward)
 def low_rank(x: Array, a: Array, b: Array) -> Array:
     """Return (x A) B of x [B, T, in], A [in, r], B [r, out].
 
-    Gradients of A and B are products with the thin matrix first: the other order would transpose x
-    and the output's gradient.
+    The gradients of A and B have the thin matrix as the first factor. The other order would
+    transpose x and the output's gradient.
     """
     return (x @ a) @ b
 
@@ -173,9 +172,9 @@ low_rank.defvjp(_low_rank_forward, _low_rank_backward)
 
 
 class Linear:
-    """Frozen products with their adapters, where they have one.
+    """Products with frozen weights, plus those of their adapters.
 
-    `dropout` is (key, rate) for the adapters' input, or None.
+    `dropout` is (key, rate) for the input of the adapters, or None.
     """
 
     def __init__(
@@ -195,7 +194,7 @@ class Linear:
         )
 
     def __call__(self, *names: str, x: Array) -> Any:
-        """Return x through the layers of these names, or through the one."""
+        """Return x times each of the named weights: a tuple, or one array for one name."""
         results = products(x, tuple(self.weights[name] for name in names), names, self.placing)
         adapted = tuple(
             self._adapted(name, x, result) for name, result in zip(names, results, strict=True)
@@ -220,7 +219,7 @@ class Linear:
 
 
 def shapes_order(name: str) -> int:
-    """Return the place of a target, so that each draws its own dropout."""
+    """Return a number for a target, so that each target has different dropout."""
     return sum(ord(letter) for letter in name)
 
 
@@ -263,9 +262,9 @@ def hidden_states(
     key: Array | None,
     placing: Placing,
 ) -> Array:
-    """Return the last hidden states [B, T, D], normed.
+    """Return the normalised last hidden states [B, T, D].
 
-    `placing` knows the mesh; `key` draws dropout.
+    `placing` has the mesh; `key` draws the dropout.
     """
     model, lora = config.model, config.lora
     angles = positions_of(documents_BT)[..., None].astype(jnp.float32) * jnp.asarray(
@@ -297,7 +296,7 @@ def logits(
     tokens_BT: Array,
     documents_BT: Array | None = None,
 ) -> Array:
-    """Return logits [B, T, V] in float32; without document numbers a row is one document."""
+    """Return logits [B, T, V] in float32; without `documents_BT` a row is one document."""
     documents = jnp.zeros_like(tokens_BT) if documents_BT is None else documents_BT
     here = Placing()
     hidden = hidden_states(config, weights, adapters, tokens_BT, documents, None, here)

@@ -1,8 +1,9 @@
 """Several processes of one run: joining them, and what all of them must agree on.
 
-They join through `jax.distributed`, where Slurm, Open MPI, torchrun (RANK, WORLD_SIZE, MASTER_ADDR)
-or the variables JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID give their number.
-Each of the other functions waits for all processes; a process alone never waits.
+They join through `jax.distributed`. Their number and rank come from Slurm, from Open MPI, from
+torchrun (RANK, WORLD_SIZE, MASTER_ADDR), or from the variables JAX_COORDINATOR_ADDRESS,
+JAX_NUM_PROCESSES and JAX_PROCESS_ID. Each of the other functions waits for all processes; a single
+process never waits.
 """
 
 import os
@@ -14,12 +15,12 @@ from mi300bench.errors import NodeError
 
 
 def join() -> None:
-    """Join the processes of an outside launcher, where there is one."""
+    """Join the processes of an external launcher, if there is one."""
     variables = os.environ
     count = variables.get("JAX_NUM_PROCESSES", variables.get("WORLD_SIZE", ""))
     number = variables.get("JAX_PROCESS_ID", variables.get("RANK", ""))
     if count and number:
-        # torchrun's own store listens on MASTER_PORT, so the coordinator takes the port above.
+        # torchrun's store listens on MASTER_PORT, so the coordinator uses the next port.
         host = variables.get("MASTER_ADDR", "127.0.0.1")
         port = int(variables.get("MASTER_PORT", "29500")) + 1
         address = variables.get("JAX_COORDINATOR_ADDRESS", f"{host}:{port}")
@@ -40,7 +41,7 @@ def gathered(tree: Any) -> Any:
 def any_of(is_true: bool) -> bool:
     """Return whether `is_true` holds in any process.
 
-    A signal reaches some of them a step before the others.
+    A signal can reach some processes one step before others.
     """
     if jax.process_count() == 1:
         return is_true
@@ -50,12 +51,12 @@ def any_of(is_true: bool) -> bool:
 
 
 def require_all(failure: Exception | None, action: str) -> None:
-    """Raise this process's failure, or `NodeError` where another process failed."""
+    """Raise this process's failure, or `NodeError` if another process failed."""
     is_failed = any_of(failure is not None)
     if failure is not None:
         raise failure
     if is_failed:
         raise NodeError(
             f"{action} failed in another process",
-            hint="its message has the cause; --resume continues from the last checkpoint",
+            hint="fix the cause in its message, then continue from the last checkpoint: --resume",
         )

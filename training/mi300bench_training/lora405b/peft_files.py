@@ -1,7 +1,7 @@
-"""Adapters as PEFT keeps them: ``adapter_config.json`` and ``adapter_model.safetensors``.
+"""Adapters in PEFT's files: ``adapter_config.json`` and ``adapter_model.safetensors``.
 
-PEFT's matrices are turned: its A is [rank, in] and its B [out, rank], one pair a layer; ours are
-[in, rank] and [rank, out], layers stacked.
+PEFT's matrices are transposed: its A is [rank, in] and its B [out, rank], one pair for each layer.
+Ours are [in, rank] and [rank, out], with layers stacked.
 """
 
 import json
@@ -24,7 +24,7 @@ PARTS = {"a": "lora_A", "b": "lora_B"}
 
 
 def names(model: LlamaConfig, target: str, part: str) -> list[str]:
-    """Return PEFT's name of each matrix of a target, by layer; the head has one."""
+    """Return PEFT's name of each matrix of a target, by layer; the head has one name."""
     if target == "lm_head":
         return [f"base_model.model.lm_head.{PARTS[part]}.weight"]
     return [
@@ -49,7 +49,7 @@ def to_peft(adapters: Tree, model: LlamaConfig, lora: LoraConfig) -> dict[str, N
 def save(
     folder: Path, adapters: Tree, model: LlamaConfig, lora: LoraConfig, *, base: str = ""
 ) -> None:
-    """Write adapters so that ``PeftModel.from_pretrained(model, folder)`` reads them."""
+    """Write adapters that ``PeftModel.from_pretrained(model, folder)`` can load."""
     from safetensors.numpy import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,8 @@ def save(
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
 
 
-# Settings of PEFT that change what an adapter computes and that are not kept here, with the values
-# at which they change nothing.
+# PEFT's settings that change the result of an adapter and that we do not support, with the values
+# that have no effect.
 ONLY: dict[str, tuple[Any, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none",),
@@ -93,8 +93,8 @@ def load_config(folder: Path) -> LoraConfig:
         for key, values in ONLY.items():
             if table.get(key, values[0]) not in values:
                 raise RecordError(
-                    f"{path}: {key} is {table[key]!r}, only {values[0]!r} can be read",
-                    hint="another adapter",
+                    f"{path}: {key} must be {values[0]!r} (got {table[key]!r})",
+                    hint="give an adapter without this setting; it is not supported",
                 )
         targets = table["target_modules"]
         unknown = (
@@ -104,8 +104,8 @@ def load_config(folder: Path) -> LoraConfig:
         )
         if unknown:
             raise RecordError(
-                f"{path}: no adapter can be put on {unknown[0]!r}",
-                hint=f"some of {', '.join(PLACES)}, lm_head",
+                f"{path}: target_modules has {unknown[0]!r}, which is not supported",
+                hint=f"give an adapter for some of {', '.join(PLACES)}, lm_head",
             )
         return LoraConfig(
             rank=int(table["r"]),
@@ -116,20 +116,21 @@ def load_config(folder: Path) -> LoraConfig:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise RecordError(
-            f"{path} is no PEFT adapter config: {cause}",
-            hint="a folder that PEFT's save_pretrained wrote",
+            f"{path} is not a PEFT adapter config: {cause}",
+            hint="give a folder that PEFT's save_pretrained wrote",
         ) from cause
 
 
 def require_same(folder: Path, lora: LoraConfig) -> None:
-    """Raise `PlanError` where a folder's adapters differ from the config, as shapes may not."""
+    """Raise `PlanError` if a folder's adapters do not have the shapes and scale of the config."""
     theirs = load_config(folder)
     for name in ("rank", "alpha", "rslora", "targets"):
         kept, wanted = getattr(theirs, name), getattr(lora, name)
         if (set(kept) != set(wanted)) if name == "targets" else kept != wanted:
             raise PlanError(
-                f"the adapter in {folder} has {name}={kept!r}, the config lora.{name}={wanted!r}",
-                hint=f"set lora.{name} in the config to the adapter's",
+                f"the adapter in {folder} has {name}={kept!r}, but the config has "
+                f"lora.{name}={wanted!r}",
+                hint=f"set lora.{name} in the config to the adapter's value",
             )
 
 
@@ -144,7 +145,7 @@ def load(folder: Path, model: LlamaConfig, lora: LoraConfig) -> Tree:
     except (OSError, SafetensorError) as cause:
         raise RecordError(
             f"{path} cannot be read: {cause}",
-            hint="restore it from a copy; a truncated file is not whole",
+            hint="restore it from a copy; it may be truncated",
         ) from cause
     tree: Tree = {"layers": {}}
     for parameter in shapes.adapters(model, lora):
@@ -153,15 +154,16 @@ def load(folder: Path, model: LlamaConfig, lora: LoraConfig) -> Tree:
         missing = [name for name in wanted if name not in tensors]
         if missing:
             raise RecordError(
-                f"{path} lacks {missing[0]}", hint="an adapter of the same model and targets"
+                f"{path} has no tensor {missing[0]}",
+                hint="give an adapter of the same model and targets",
             )
         matrices = [tensors.pop(name).T for name in wanted]
         shape = parameter.shape[-2:]
         for name, matrix in zip(wanted, matrices, strict=True):
             if matrix.shape != shape:
                 raise RecordError(
-                    f"{path}: {name} is {matrix.T.shape}, not {shape[::-1]}",
-                    hint="an adapter of the same model and rank",
+                    f"{path}: {name} must have the shape {shape[::-1]} (got {matrix.T.shape})",
+                    hint="give an adapter of the same model and rank",
                 )
         holder = tree["layers"] if place else tree
         holder.setdefault(target, {})[part] = (
@@ -169,7 +171,8 @@ def load(folder: Path, model: LlamaConfig, lora: LoraConfig) -> Tree:
         )
     if tensors:
         raise RecordError(
-            f"{path} has {len(tensors)} tensors more, such as {min(tensors)}",
-            hint="name its targets in the config",
+            f"{path} has {len(tensors)} tensors that the config does not have, such as "
+            f"{min(tensors)}",
+            hint="add their layers to lora.targets",
         )
     return tree

@@ -1,10 +1,12 @@
-"""The training step of any size, compiled without a weight: what a device holds, receives and computes.
+"""A training step of any size, compiled without weights: a device's memory, communication and FLOP.
 
-Run as a process of its own, because the number of virtual devices is a flag that is read once:
-``python -m mi300bench_training.lora405b.plan`` reads a list of configs as JSON and prints what it found of each, in order.
+It runs in a separate process, because JAX reads the number of virtual devices only once:
+``python -m mi300bench_training.lora405b.plan`` reads a list of configs as JSON and prints the
+figures of each as one line of JSON, in the same order.
 
-Arguments are exact: the arrays a device is given. The CPU backend's temporary bytes are a bound, since it schedules for a CPU;
-hoisting conversions out of the loop over layers is switched off, which would keep all weights as float32 there.
+Arguments are exact: they are the arrays that a device gets. Temporary bytes are an upper bound,
+because the CPU backend schedules for a CPU. It must not move conversions out of the loop over
+layers, which would keep all weights as float32, so that pass is disabled.
 """
 
 import dataclasses
@@ -28,8 +30,12 @@ PARTITIONED = "after_spmd-partitioning"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledFigures:
-    """One compiled step, per device. Bytes; `received` by kind of collective, `among` by size of group; seconds of compiling;
-    `tensors` are path, shape, spec and shape on a device."""
+    """The figures of one compiled step for each device. Sizes are in bytes.
+
+    received   by kind of collective; `among`: by size of group
+    compile_s  seconds of compiling
+    tensors    path, shape, spec and shape on a device
+    """
 
     weights: float
     adapters: float
@@ -47,12 +53,12 @@ class CompiledFigures:
 
     @property
     def bound(self) -> float:
-        """Return the most that a device is known to need: arguments, what is not donated of the output, temporary bytes."""
+        """Return the upper bound of a device's need: arguments, new output, temporary bytes."""
         return self.arguments + self.output - self.alias + self.temp
 
 
 def compile_step(config: Any, folder: Path) -> CompiledFigures:
-    """Return the step of `config` compiled for its mesh of virtual devices; nothing is allocated."""
+    """Compile the step of `config` for its mesh of virtual devices; no array is allocated."""
     import jax
     import jax.numpy as jnp
     from jax.sharding import NamedSharding
@@ -81,13 +87,13 @@ def compile_step(config: Any, folder: Path) -> CompiledFigures:
     lowered = step.jitted(config, mesh).lower(weights, state, batch)
     compiled = lowered.compile()
     dumped = {path for path in folder.glob(f"*{PARTITIONED}*") if "jit_step" in path.name} - before
-    # One device is not partitioned: the module that was given to the compiler moves nothing.
+    # A step on one device is not partitioned; its own module has no communication.
     text = (
         dumped.pop().read_text()
         if dumped
         else lowered.compiler_ir(dialect="hlo").as_hlo_module().to_string()
     )
-    found = hlo.traffic(text, config.mesh.devices)
+    traffic = hlo.traffic(text, config.mesh.devices)
     memory = compiled.memory_analysis()
 
     def on_a_device(tree: Any) -> float:
@@ -107,10 +113,10 @@ def compile_step(config: Any, folder: Path) -> CompiledFigures:
         output=float(memory.output_size_in_bytes),
         alias=float(memory.alias_size_in_bytes),
         temp=float(memory.temp_size_in_bytes),
-        received=dict(found.received),
-        among=dict(found.among),
-        collectives=dict(found.calls),
-        flop=found.flop,
+        received=dict(traffic.received),
+        among=dict(traffic.among),
+        collectives=dict(traffic.calls),
+        flop=traffic.flop,
         compile_s=time.monotonic() - start,
         tensors=sharding.table(mesh, weights) + sharding.table(mesh, state["adapters"]),
     )
@@ -124,7 +130,7 @@ def _product(sizes: tuple[int, ...]) -> int:
 
 
 def main() -> int:
-    """Read configs from stdin, print a JSON line for each: what was planned, or why not."""
+    """Read configs from stdin; print a line of JSON for each: its figures, or the error."""
     from mi300bench.errors import Mi300benchError
 
     from mi300bench_training.lora405b.spec import TRAINER
@@ -142,7 +148,7 @@ def main() -> int:
                 answer: dict[str, Any] = dataclasses.asdict(compile_step(config, Path(name)))
             except Mi300benchError as cause:
                 answer = {"error": str(cause), "hint": cause.hint}
-            for path in Path(name).iterdir():  # the dumps of one step are tens of megabytes
+            for path in Path(name).iterdir():  # the files of one step have tens of megabytes
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()

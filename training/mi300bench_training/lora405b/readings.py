@@ -1,4 +1,4 @@
-"""Readings of this process in every step: bytes of live arrays, share of busy cores."""
+"""Readings of this process in each step: bytes of live arrays, share of busy cores."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ import jax
 
 
 def live_bytes() -> float:
-    """Return the bytes of live arrays on the first local device, not the client's whole pool."""
+    """Return the bytes of live arrays on the first local device, without the rest of the pool."""
     device = jax.local_devices()[0]
     stats = device.memory_stats()
     if stats and "bytes_in_use" in stats:
@@ -18,13 +18,13 @@ def live_bytes() -> float:
 
 
 class Stopwatch:
-    """Measures a span: its seconds, and the share of this process's cores that were busy."""
+    """Measures the seconds of a step, and the share of this process's cores that were busy."""
 
     def __init__(self) -> None:
         self._begin, self._processor = time.perf_counter(), _processor_seconds()
 
     def stop(self) -> tuple[float, float]:
-        """Return seconds and busy share since the start."""
+        """Return the seconds and the busy share since the start."""
         seconds = time.perf_counter() - self._begin
         cores = len(os.sched_getaffinity(0))
         return seconds, (_processor_seconds() - self._processor) / seconds / cores

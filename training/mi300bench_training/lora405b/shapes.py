@@ -1,22 +1,23 @@
-"""Llama 3.1 with adapters as numbers. Standard library only; allocates nothing.
+"""Llama 3.1 with adapters as numbers. It needs only the standard library and allocates nothing.
 
-Communication in closed form, a device and step, in rings, with 2-byte weights and activations:
+The communication of a device in a step has a closed form, for rings and 2-byte elements:
 
-fsdp  a pass over the layers gathers the (fsdp-1)/fsdp of the weights that a device lacks. Forward and backward are two passes;
-      computing layers again adds none, because backward gathers their weights anyway
-mp    activations are all-reduced after attention and after the feed-forward part, forward and backward: four times a layer, five
-      where layers are computed again (the last all-reduce of a layer is not needed for that); each moves 2(mp-1)/mp of its bytes
-dp    and fsdp: the adapters' gradients are all-reduced once, of A and B what mp leaves of them
+fsdp         each pass over the layers gathers (fsdp-1)/fsdp of the weights. Forward and backward
+             are two passes; recomputing layers adds none, because backward gathers the weights
+             anyway
+mp           activations are all-reduced after attention and after the feed-forward part, in forward
+             and backward: four times for each layer. Recomputing layers adds only a fifth time,
+             because it does not need the last all-reduce of a layer. Each moves 2(mp-1)/mp of its
+             bytes
+dp and fsdp  the adapters' gradients are all-reduced once, for the parts of A and B that mp leaves
 """
 
 from mi300bench.schema.model import Gemm, MeshTraffic, ModelDescription, Parameter
 
-from mi300bench_training.lora405b.config import LoraConfig, LlamaConfig, LoraRunConfig
+from mi300bench_training.lora405b.config import LlamaConfig, LoraConfig, LoraRunConfig
 
-SPLIT_INPUTS = (
-    "o_proj",
-    "down_proj",
-)  # whose input mp splits, and A with it; elsewhere it splits the output, and B with it
+# mp splits the input of these layers, and A with it. Of other layers it splits the output and B.
+SPLIT_INPUTS = ("o_proj", "down_proj")
 
 
 def linears(model: LlamaConfig) -> dict[str, tuple[int, int]]:
@@ -34,7 +35,7 @@ def linears(model: LlamaConfig) -> dict[str, tuple[int, int]]:
 
 
 def parameters(model: LlamaConfig) -> tuple[Parameter, ...]:
-    """Return every frozen tensor, layers stacked along the first axis."""
+    """Return every frozen tensor, with layers stacked along the first axis."""
     norms = [
         Parameter(name=f"layers.{name}", shape=(model.layers, model.hidden))
         for name in ("attention_norm", "mlp_norm")
@@ -53,23 +54,23 @@ def parameters(model: LlamaConfig) -> tuple[Parameter, ...]:
 
 def adapters(model: LlamaConfig, lora: LoraConfig) -> tuple[Parameter, ...]:
     """Return every adapter tensor: A [in, rank] and B [rank, out], stacked over layers."""
-    found = []
+    tensors = []
     for name in lora.targets:
         inside, outside = (model.hidden, model.vocab) if name == "lm_head" else linears(model)[name]
         stack = () if name == "lm_head" else (model.layers,)
         prefix = "" if name == "lm_head" else "layers."
-        found.append(Parameter(name=f"{prefix}{name}.a", shape=(*stack, inside, lora.rank)))
-        found.append(Parameter(name=f"{prefix}{name}.b", shape=(*stack, lora.rank, outside)))
-    return tuple(found)
+        tensors.append(Parameter(name=f"{prefix}{name}.a", shape=(*stack, inside, lora.rank)))
+        tensors.append(Parameter(name=f"{prefix}{name}.b", shape=(*stack, lora.rank, outside)))
+    return tuple(tensors)
 
 
 def count(tensors: tuple[Parameter, ...]) -> int:
-    """Return the elements of all tensors."""
+    """Return the number of elements of all tensors."""
     return sum(tensor.elements for tensor in tensors)
 
 
 def matmul_elements(model: LlamaConfig) -> int:
-    """Return the weights that a token is multiplied with: layers and head, without norms and embedding."""
+    """Return the number of weights in products: layers and head, without norms and embedding."""
     return (
         model.layers * sum(inside * outside for inside, outside in linears(model).values())
         + model.hidden * model.vocab
@@ -77,7 +78,10 @@ def matmul_elements(model: LlamaConfig) -> int:
 
 
 def gemms(model: LlamaConfig, tokens: int) -> tuple[Gemm, ...]:
-    """Return the products of one forward pass over `tokens` tokens; the backward pass adds the input gradients alone."""
+    """Return the products of a forward pass over `tokens` tokens.
+
+    The backward pass adds only those of the input gradients.
+    """
     inner = tuple(
         Gemm(name=name, m=tokens, n=outside, k=inside, count=model.layers)
         for name, (inside, outside) in linears(model).items()
@@ -101,8 +105,8 @@ def describe(config: LoraRunConfig) -> ModelDescription:
 
 
 def mesh_gemms(config: LoraRunConfig) -> tuple[Gemm, ...]:
-    """Return the forward products of one device on the config's mesh, for one part of an accumulated batch."""
-    mesh, found = config.mesh, []
+    """Return the forward products of one device in a step on the config's mesh."""
+    mesh, products = config.mesh, []
     tokens = (
         config.data.batch * config.data.seq_len // config.data.accumulate // (mesh.dp * mesh.fsdp)
     )
@@ -112,14 +116,14 @@ def mesh_gemms(config: LoraRunConfig) -> tuple[Gemm, ...]:
             if gemm.name in SPLIT_INPUTS
             else (gemm.n // mesh.mp, gemm.k)
         )
-        found.append(
+        products.append(
             Gemm(name=gemm.name, m=tokens, n=n, k=k, count=gemm.count * config.data.accumulate)
         )
-    return tuple(found)
+    return tuple(products)
 
 
 def divides(config: LoraRunConfig) -> bool:
-    """Return whether the mesh divides every tensor as the sharding rules cut it, and mp no key-value head."""
+    """Return whether the mesh divides every tensor by the sharding rules, with whole heads."""
     mesh, model = config.mesh, config.model
     both = mesh.fsdp * mesh.mp
     sizes = [(model.hidden, model.vocab), *linears(model).values()]
@@ -129,9 +133,11 @@ def divides(config: LoraRunConfig) -> bool:
 
 
 def held_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
-    """Return what a device holds at least: its weights, its float32 adapters with two moments, and what remat keeps of each layer.
+    """Return a lower bound of the bytes of a device.
 
-    "full" keeps a layer's input; "dots", and "none" at least, also queries, keys, values, two states, gate and up
+    These are its weights, its float32 adapters with two moments, and what remat keeps of each
+    layer. ``full`` keeps a layer's input; ``dots`` also queries, keys, values, two states, gate and
+    up; ``none`` keeps at least those.
     """
     mesh, model = config.mesh, config.model
     frozen = count(parameters(model)) * element_bytes / (mesh.fsdp * mesh.mp)
@@ -150,14 +156,18 @@ def held_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
 
 
 def flop_per_token(config: LoraRunConfig) -> float:
-    """Return the FLOP of a step per token: forward 2 and input gradients 2 a weight, adapters 6, causal attention 6 a pair."""
+    """Return the useful FLOP of a step for each token.
+
+    A frozen weight has 2 in forward and 2 for the input gradient, an adapter's weight has 6, and
+    causal attention has 6 for each pair.
+    """
     model = config.model
     attention = 6 * model.layers * config.data.seq_len * model.heads * model.head_dim
     return 4.0 * matmul_elements(model) + 6.0 * count(adapters(model, config.lora)) + attention
 
 
 def traffic(config: LoraRunConfig, element_bytes: int) -> MeshTraffic:
-    """Return what a step on the config's mesh exchanges."""
+    """Return the communication of a step on the config's mesh."""
     model, data = config.model, config.data
     return MeshTraffic(
         layers=model.layers,
@@ -171,12 +181,15 @@ def traffic(config: LoraRunConfig, element_bytes: int) -> MeshTraffic:
 
 
 def all_reduces(config: LoraRunConfig) -> int:
-    """Return how often mp reduces a layer's activations in a step."""
+    """Return the number of all-reduces of a layer's activations over mp in a step."""
     return 5 if config.compute.remat == "full" else 4
 
 
 def gathered_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
-    """Return what a device receives of weights in a step: two passes a part, (fsdp - 1) / fsdp of what mp leaves it."""
+    """Return the bytes of weights that a device receives in a step.
+
+    Each part of the batch has two passes, which gather (fsdp - 1) / fsdp of what mp leaves.
+    """
     mesh = config.mesh
     return (
         2
@@ -190,7 +203,7 @@ def gathered_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
 
 
 def reduced_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
-    """Return what a device sends of activations in a step over mp: four all-reduces a layer, five where layers are recomputed."""
+    """Return the bytes of activations that a device sends over mp in a step."""
     mesh, model = config.mesh, config.model
     tokens = config.data.batch * config.data.seq_len / (mesh.dp * mesh.fsdp)
     each = 2 * (mesh.mp - 1) / mesh.mp * tokens * model.hidden * element_bytes
@@ -198,12 +211,15 @@ def reduced_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
 
 
 def gradient_message_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
-    """Return the gradients of A and B that a device gives to the all-reduce over dp x fsdp, for one part of the batch."""
+    """Return the bytes of a device's gradients in an all-reduce over dp x fsdp.
+
+    There is one all-reduce for each part of the batch.
+    """
     return sum(_adapter_parts(config)) * element_bytes
 
 
 def gradient_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
-    """Return what a device receives of the adapters' gradients in a step: an all-reduce over dp x fsdp a part of the batch."""
+    """Return the bytes of adapters' gradients that a device receives in a step."""
     groups = config.mesh.dp * config.mesh.fsdp
     return (
         2
@@ -215,7 +231,7 @@ def gradient_bytes(config: LoraRunConfig, element_bytes: int = 2) -> float:
 
 
 def _adapter_parts(config: LoraRunConfig, *, also_fsdp: bool = False) -> list[float]:
-    """Return the elements of each A and B that mp, and fsdp where asked, leave a device."""
+    """Return the elements of each A and B on a device, split by mp and, if asked, by fsdp."""
     mesh, parts = config.mesh, []
     for tensor in adapters(config.model, config.lora):
         target, part = tensor.name.split(".")[-2:]

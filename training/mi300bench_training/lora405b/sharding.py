@@ -1,10 +1,10 @@
-"""Which axis of which tensor lies on which axis of the mesh (dp, fsdp, mp), as a table of patterns.
+"""The mesh axis (dp, fsdp, mp) of each axis of each tensor, as a table of patterns.
 
-Weights whose output is split (query, key, value, gate, up, head) lie ("fsdp", "mp"), those whose
-input is split (attention output, down) ("mp", "fsdp"). An adapter follows its weight so that mp
-adds no collective for it: beside a split output B is split and A whole, beside a split input the
-other way round. fsdp cuts all of them further where they are kept, and they are gathered where they
-are used. The batch lies on dp and fsdp together; sequences are never cut.
+Weights with a split output (query, key, value, gate, up, head) are ("fsdp", "mp"); those with a
+split input (attention output, down) are ("mp", "fsdp"). An adapter is split like its weight, so mp
+needs no collective for it: with a split output B is split, with a split input A is. fsdp splits all
+of them further while they are stored; they are gathered for each use. The batch is split over dp
+and fsdp together; sequences are never split.
 """
 
 import math
@@ -22,7 +22,7 @@ AXES = ("dp", "fsdp", "mp")
 BATCH = P(("dp", "fsdp"), None)
 ACTIVATIONS = P(("dp", "fsdp"), None, None)
 SPLIT_OUTPUT, SPLIT_INPUT = "(q|k|v|gate|up)_proj", "(o|down)_proj"
-# The first pattern that matches a tensor's dotted path decides.
+# The first pattern that matches a tensor's dotted path applies.
 RULES: tuple[tuple[str, P], ...] = (
     (rf"layers\.{SPLIT_OUTPUT}\.a", P(None, "fsdp", None)),
     (rf"layers\.{SPLIT_OUTPUT}\.b", P(None, None, ("mp", "fsdp"))),
@@ -47,7 +47,7 @@ def path_of(keys: Any) -> str:
 
 
 def rule(path: str) -> P:
-    """Return the spec of the tensor at `path`; one that no pattern matches is not split."""
+    """Return the spec of the tensor at `path`; a tensor that no pattern matches is not split."""
     for pattern, spec in RULES:
         if re.search(rf"(^|\.){pattern}$", path):
             return spec
@@ -55,13 +55,13 @@ def rule(path: str) -> P:
 
 
 def make_mesh(config: MeshConfig, devices: list[Any] | None = None) -> Mesh:
-    """Return the mesh; `NodeError` where this process sees another number of devices."""
+    """Return the mesh; `NodeError` if this process has another number of devices."""
     present = jax.devices() if devices is None else devices
     if len(present) != config.devices:
         raise NodeError(
-            f"a mesh of {config.dp} x {config.fsdp} x {config.mp} needs {config.devices} devices, "
-            f"{len(present)} are here",
-            hint=f"a mesh of {len(present)}; on a CPU "
+            f"the mesh {config.dp},{config.fsdp},{config.mp} needs {config.devices} devices, but "
+            f"there are {len(present)}",
+            hint=f"give a mesh of {len(present)} devices; on a CPU you can set "
             f"XLA_FLAGS=--xla_force_host_platform_device_count={config.devices}",
         )
     return jax.make_mesh(
@@ -75,7 +75,7 @@ def make_mesh(config: MeshConfig, devices: list[Any] | None = None) -> Mesh:
 def shardings(mesh: Mesh, tree: Any) -> Any:
     """Return the sharding of every leaf of a tree of arrays or shapes.
 
-    `PlanError` where a mesh axis does not divide a tensor.
+    `PlanError` if a mesh axis does not divide a tensor.
     """
 
     def one(keys: Any, leaf: Any) -> NamedSharding:
@@ -87,8 +87,8 @@ def shardings(mesh: Mesh, tree: Any) -> Any:
             if size % parts:
                 axes_text = " x ".join(f"{name}={mesh.shape[name]}" for name in names)
                 raise PlanError(
-                    f"{path} of shape {tuple(leaf.shape)} does not divide among {axes_text}",
-                    hint="another --mesh",
+                    f"{axes_text} does not divide {path} of shape {tuple(leaf.shape)}",
+                    hint="give another --mesh; mi300bench plan --mesh all tries all of them",
                 )
         return NamedSharding(mesh, spec)
 
@@ -96,7 +96,7 @@ def shardings(mesh: Mesh, tree: Any) -> Any:
 
 
 def place_rows(mesh: Mesh, rows: dict[str, Any]) -> dict[str, jax.Array]:
-    """Return a batch of rows on the mesh; each process gives the rows of its own devices."""
+    """Return a batch of rows on the mesh; each process provides the rows of its devices."""
     sharding = NamedSharding(mesh, BATCH)
     return {
         name: jax.make_array_from_callback(
@@ -107,7 +107,7 @@ def place_rows(mesh: Mesh, rows: dict[str, Any]) -> dict[str, jax.Array]:
 
 
 def table(mesh: Mesh, tree: Any) -> list[tuple[str, tuple[int, ...], str, tuple[int, ...]]]:
-    """Return (path, shape, spec, shape on a device) of every tensor, for people."""
+    """Return (path, shape, spec, shape on a device) of every tensor, for a person."""
     rows = []
     for (keys, leaf), sharding in zip(
         jax.tree_util.tree_flatten_with_path(tree)[0],
@@ -126,7 +126,7 @@ def table(mesh: Mesh, tree: Any) -> list[tuple[str, tuple[int, ...], str, tuple[
 
 
 def without_fsdp(spec: P) -> P:
-    """Return a spec as it is where the tensor is used: gathered over fsdp, still split over mp."""
+    """Return the spec of a tensor in use: gathered over fsdp, but still split over mp."""
     kept = []
     for axes in spec:
         names = () if axes is None else axes if isinstance(axes, tuple) else (axes,)
@@ -137,13 +137,13 @@ def without_fsdp(spec: P) -> P:
 
 @final
 class Placing:
-    """Puts activations and adapters where they belong within a step; does nothing on one device."""
+    """Constrains activations, weights and adapters within a step; has no effect on one device."""
 
     def __init__(self, mesh: Mesh | None = None) -> None:
         self.mesh = mesh if mesh is not None and mesh.size > 1 else None
 
     def activations(self, x: jax.Array) -> jax.Array:
-        """Return activations [B, T, D], split along the batch alone."""
+        """Return activations [B, T, D], split along the batch only."""
         return (
             x
             if self.mesh is None
@@ -157,7 +157,7 @@ class Placing:
     def adapter(self, name: str, part: str, matrix: jax.Array) -> jax.Array:
         """Return one layer's A or B of a target, gathered over fsdp.
 
-        Without this the compiler gathers activations instead.
+        Without this constraint the compiler gathers activations instead.
         """
         return self._used(
             f"lm_head.{part}" if name == "lm_head" else f"layers.{name}.{part}", matrix

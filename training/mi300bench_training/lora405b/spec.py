@@ -1,15 +1,15 @@
-"""What LoRA on Llama 3.1 declares to the library: its config, its model as numbers, and its knobs.
+"""What LoRA on Llama 3.1 declares to the library: its config, its model as numbers, its knobs.
 
-mesh             dp, fsdp and mp: what gathers weights and what reduces activations
-remat            what is kept for the backward pass: bytes against computing again
-unroll           layers a step of the scan
-attention_block  queries at once
+mesh             dp, fsdp and mp: fsdp gathers weights, mp reduces activations
+remat            what is kept for the backward pass; the rest is recomputed
+unroll           layers in each step of the scan
+attention_block  queries computed at once
 loss_chunk       tokens whose logits exist at once
 precision        of the frozen weights and the activations
-batch            parts of the batch, one after the other: weights are gathered for each of them
-shapes           a longer sequence and fewer of them, or the other way round, at the same tokens a step
+batch            parts of the batch; weights are gathered again for each part
+shapes           the length of sequences, at the same tokens in a step
 
-A new knob: its key in `config.py`, what it does in the trainer's code, and a `KnobSpec` here.
+To add a knob, add its key to `config.py`, its effect to the trainer's code, and a `KnobSpec` here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,11 +45,10 @@ DP, FSDP, MP = "mesh.dp", "mesh.fsdp", "mesh.mp"
 REMAT, UNROLL = "compute.remat", "compute.unroll"
 ATTENTION_BLOCK, LOSS_CHUNK = "compute.attention_block", "compute.loss_chunk"
 BATCH, SEQ_LEN, ACCUMULATE, PRECISION = "data.batch", "data.seq_len", "data.accumulate", "precision"
-REMATS = ("dots", "none", "full")  # of equally fast ones the one that keeps less is first
+REMATS = ("dots", "none", "full")  # of equally fast options the first is picked
 UNROLLS, BLOCKS, PARTS_OF_BATCH = (2, 4), (64, 128, 256, 512, 1024), (2, 4)
 CHUNK_SHARES, SMALLEST_CHUNK, LENGTH_FACTORS = (2, 4), 64, (2, 4)
-# FLOP of a step over those without computing anything again: forward and input gradients are two
-# equal parts.
+# FLOP of a step over those without recomputation. Forward and input gradients are two equal parts.
 RECOMPUTE_FACTOR = {"none": 1.0, "dots": 1.0, "full": 1.5}
 RECOMPUTED = {
     "none": Recompute.NOTHING,
@@ -148,8 +147,8 @@ KNOBS = (
         keys=(PRECISION,),
         affects=frozenset({Effect.TIME, Effect.MEMORY, Effect.QUALITY}),
         options=_precisions,
-        doubt="the quality of another precision was not measured: "
-        "compare the held-out loss of both",
+        doubt="the quality of another precision was not measured; "
+        "train with both and compare the held-out loss",
     ),
     KnobSpec(
         name="batch",
@@ -166,13 +165,14 @@ KNOBS = (
         keys=(SEQ_LEN, BATCH),
         affects=frozenset({Effect.TIME, Effect.MEMORY, Effect.QUALITY}),
         options=_lengths,
-        doubt="another length cuts documents elsewhere: compare the held-out loss of both",
+        doubt="another length splits documents at other places, and the quality was not measured; "
+        "train with both and compare the held-out loss",
     ),
 )
 
 
 def settings(config: LoraRunConfig, ranks: int) -> RunSettings:
-    """Return `config` in typed groups; the mesh says how many devices there are."""
+    """Return `config` in typed groups; its mesh determines the number of devices."""
     del ranks
     data, compute, rule, lora = config.data, config.compute, config.optimizer, config.lora
     mesh = Mesh(dp=config.mesh.dp, fsdp=config.mesh.fsdp, mp=config.mesh.mp)
@@ -180,7 +180,7 @@ def settings(config: LoraRunConfig, ranks: int) -> RunSettings:
         ModelSetting(
             key=ATTENTION_BLOCK,
             value=compute.attention_block,
-            why="other frameworks have their own kernels",
+            why="other frameworks have their own attention kernels",
         )
     ]
     if compute.unroll > 1:
@@ -188,7 +188,7 @@ def settings(config: LoraRunConfig, ranks: int) -> RunSettings:
             ModelSetting(
                 key=UNROLL,
                 value=compute.unroll,
-                why="unrolling the scan is the model's own code here",
+                why="the scan over layers is this model's own code",
             )
         )
     if compute.loss_chunk:
@@ -196,7 +196,7 @@ def settings(config: LoraRunConfig, ranks: int) -> RunSettings:
             ModelSetting(
                 key=LOSS_CHUNK,
                 value=compute.loss_chunk,
-                why="a loss in chunks is the model's own code here",
+                why="the loss in chunks is this model's own code",
             )
         )
     return RunSettings(
@@ -236,16 +236,16 @@ def settings(config: LoraRunConfig, ranks: int) -> RunSettings:
 
 
 def counts(config: LoraRunConfig) -> Mapping[str, int]:
-    """Return the parameters by kind: what is trained is small beside what is frozen."""
+    """Return the numbers of parameters by kind: trained adapters and frozen weights."""
     described = shapes.describe(config)
     return {"trained": described.total_elements, "frozen": described.active_elements}
 
 
 class LoraOnAMesh:
-    """What the strategy asks of this model."""
+    """What the strategy mesh needs of this model."""
 
     def divides(self, config: Any) -> bool:
-        """Return whether the mesh divides every tensor as the sharding rules cut it."""
+        """Return whether the mesh divides every tensor, by the sharding rules."""
         return shapes.divides(config)
 
     def products(self, config: Any) -> tuple[Gemm, ...]:
@@ -253,11 +253,11 @@ class LoraOnAMesh:
         return shapes.mesh_gemms(config)
 
     def held_bytes(self, config: Any) -> float:
-        """Return the bytes that a device holds at least."""
+        """Return a lower bound of the bytes that a device needs."""
         return shapes.held_bytes(config, ELEMENT_BYTES[config.precision])
 
     def traffic(self, config: Any) -> MeshTraffic:
-        """Return what a step exchanges."""
+        """Return the communication of a step."""
         return shapes.traffic(config, ELEMENT_BYTES[config.precision])
 
     def closed_form_bytes(self, config: Any) -> Mapping[str, float]:
@@ -288,7 +288,7 @@ TRAINER = TrainerSpec(
             target="mi300bench_training.lora405b.measure:LoraStep",
             method=1,
             needs="jax",
-            summary="One whole training step of LoRA on Llama 3.1, on a mesh of one process's devices.",
+            summary="One whole training step of LoRA on Llama 3.1, on a mesh of devices.",
         ),
     },
     describe=shapes.describe,

@@ -1,7 +1,7 @@
-"""One training step: the loss of a batch, gradients of the adapters alone, AdamW on them.
+"""One training step: the loss of a batch, gradients of the adapters, AdamW on them.
 
-State is {adapters, optimizer, step}; it is donated, so that old and new never exist beside each
-other. The frozen weights are an argument of their own and get no gradient.
+The state is {adapters, optimizer, step}. It is donated, so the old and the new state never exist at
+the same time. The frozen weights are a separate argument without gradients.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from mi300bench_training.lora405b.data import IGNORED
 from mi300bench_training.lora405b.model import Linear, Tree
 from mi300bench_training.lora405b.sharding import Placing
 
-STEPS = 2  # the seed's branch for dropout; 1 draws the adapters
-HEAD = 1 << 20  # from here on numbers for the head's dropout, which no layer has
+STEPS = 2  # the branch of the seed for dropout; 1 is that of the adapters
+HEAD = 1 << 20  # the first number for the head's dropout, beyond those of the layers
 
 
 def optimizer(config: LoraOptimizerConfig, steps: int) -> optax.GradientTransformation:
@@ -52,9 +52,9 @@ def _summed_loss(
     targets_BT: Array,
     placing: Placing,
 ) -> Array:
-    """Return the sum of the cross entropies of tokens whose targets count, in float32.
+    """Return the summed cross entropy of the tokens with a target, in float32.
 
-    `head` gives each piece its own dropout.
+    `head` returns the head for a number, which determines its dropout.
     """
 
     def some(number: Array | int, hidden: Array, targets: Array) -> Array:
@@ -65,8 +65,8 @@ def _summed_loss(
         return jnp.where(counts, jax.nn.logsumexp(logits, axis=-1) - chosen, 0.0).sum()
 
     rows, length = targets_BT.shape
-    # Cut along the sequence: rows lie on other devices, and a piece of some of them would leave the
-    # rest idle.
+    # Split along the sequence: rows are on different devices, so a piece of some rows would leave
+    # devices idle.
     piece = max(1, config.compute.loss_chunk // rows) if config.compute.loss_chunk else length
     if piece >= length:
         return some(0, hidden_BTD, targets_BT)
@@ -92,7 +92,7 @@ def _summed_loss(
 
 
 def counted(batch: Tree) -> Array:
-    """Return how many tokens of a batch have a target that counts, at least 1."""
+    """Return the number of tokens of a batch that have a target, at least 1."""
     return jnp.maximum((batch["targets"] != IGNORED).sum(), 1)
 
 
@@ -104,7 +104,7 @@ def summed_loss(
     key: Array | None,
     placing: Placing,
 ) -> Array:
-    """Return the summed cross entropy of the tokens that count.
+    """Return the summed cross entropy of the tokens with a target.
 
     `batch` has tokens, targets and documents, each [B, T].
     """
@@ -130,7 +130,7 @@ def loss(
     key: Array | None,
     placing: Placing,
 ) -> Array:
-    """Return the mean cross entropy of the tokens that count."""
+    """Return the mean cross entropy of the tokens with a target."""
     return summed_loss(config, weights, drawn, batch, key, placing) / counted(batch)
 
 
@@ -139,8 +139,8 @@ def step_function(
 ) -> Callable[[Tree, Tree, Tree], tuple[Tree, Tree]]:
     """Return f(weights, state, batch) -> (state, {loss, gradient_norm}).
 
-    A batch in `accumulate` parts is the same mean: each part's sum over the tokens of the whole
-    batch, however unevenly they lie.
+    A batch in `accumulate` parts has the same mean loss: each part's sum is divided by the tokens
+    of the whole batch.
     """
     placing = Placing(mesh)
     rule = optimizer(config.optimizer, config.steps)
@@ -187,7 +187,7 @@ def step_function(
 
 
 def jitted(config: LoraRunConfig, mesh: Mesh) -> Any:
-    """Return the step, which its first call compiles for the mesh; the state is donated."""
+    """Return the step; its first call compiles it for the mesh, and it donates the state."""
     weights = model.empty(config)
     state = jax.eval_shape(lambda: new_state(config, jax.random.key(0)))
     batch_sharding = NamedSharding(mesh, sharding.BATCH)

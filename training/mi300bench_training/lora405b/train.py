@@ -1,8 +1,6 @@
 """A run from start to end: devices, text, weights, adapters, steps, held-out loss, one record.
 
-The same on any mesh.
-
-Where several processes run it (see `multihost`), process 0 alone prints and saves.
+It is the same on any mesh. Of several processes (see `multihost`), only process 0 prints and saves.
 """
 
 from collections.abc import Callable
@@ -51,11 +49,8 @@ def main(
     every: int = 50,
     resume: bool = False,
 ) -> Measurement:
-    """Train for `config.steps` steps; give the sink one record and return it.
-
-    Process 0 alone prints and saves.
-    """
-    del threads  # XLA sizes its own pool
+    """Train for `config.steps` steps; pass one record to `sink` and return it."""
+    del threads  # XLA chooses the size of its own pool
     multihost.join()
     is_first = jax.process_index() == 0
     talk = say if is_first else lambda _: None
@@ -113,7 +108,7 @@ def main(
 
 
 def preflight(config: LoraRunConfig, *, folder: Path | None) -> None:
-    """Raise what a run would raise about its text, its adapter and the checkpoint in `folder`."""
+    """Raise the errors of a run's text, adapter and checkpoint in `folder`, before it starts."""
     data.load(config.data, vocab=config.model.vocab)
     if config.adapter:
         peft_files.require_same(Path(config.adapter), config.lora)
@@ -122,7 +117,7 @@ def preflight(config: LoraRunConfig, *, folder: Path | None) -> None:
 
 
 def model_lines(config: LoraRunConfig) -> list[str]:
-    """Return the size of the model and its mesh as lines."""
+    """Return lines about the size of the model and its mesh."""
     frozen = shapes.count(shapes.parameters(config.model))
     adapters = shapes.count(shapes.adapters(config.model, config.lora))
     mesh = config.mesh
@@ -134,7 +129,7 @@ def model_lines(config: LoraRunConfig) -> list[str]:
 
 
 def start_state(config: LoraRunConfig) -> Any:
-    """Return the state before the first step, on the host; adapters are drawn or from a folder."""
+    """Return the state before the first step, on the host; adapters are new or from a folder."""
     key = jax.random.fold_in(jax.random.key(config.seed), 1)
     state = jax.device_get(step.new_state(config, key))
     if config.adapter:
@@ -146,9 +141,9 @@ def start_state(config: LoraRunConfig) -> Any:
 def held_out_loss(
     config: LoraRunConfig, mesh: Mesh, frozen: Any, adapters: Any, packed: PackedText
 ) -> float:
-    """Return the mean loss on held-out rows, which do not depend on the mesh.
+    """Return the mean loss on the held-out rows; it does not depend on the mesh.
 
-    Rows without a target that counts fill the last batch.
+    Rows without targets fill the last batch.
     """
     groups = config.mesh.dp * config.mesh.fsdp
     rows = {name: value[:HELD_OUT_ROWS] for name, value in packed.held_out.items()}
@@ -174,7 +169,7 @@ def held_out_loss(
 def record_of(
     result: RunResult, config: LoraRunConfig, device: JaxDevice, *, is_tuned: bool
 ) -> Measurement:
-    """Return the run as a record: what was trained, and how."""
+    """Return the run as a record."""
     return result.record(
         probe="lora405b.train",
         method=METHOD,

@@ -1,10 +1,8 @@
 """Frozen weights from Hugging Face safetensors, without the whole model on the host.
 
-The host holds one device's part of one stacked tensor at a time.
-
-`model.safetensors.index.json` says which file has which tensor; files are memory-mapped, and each
-device's part is cut out of them when JAX asks for it. Hugging Face's matrices are [out, in], ours
-[in, out], layers stacked.
+The host has one device's part of one stacked tensor at a time. `model.safetensors.index.json` names
+the file of each tensor. Files are memory-mapped, and each device's part is read when JAX requests
+it. Hugging Face's matrices are [out, in]; ours are [in, out] with layers stacked.
 """
 
 import json
@@ -34,7 +32,7 @@ TURNED = (*PLACES, "lm_head")
 
 
 class Files:
-    """The tensors of a folder by name, opened when they are first asked for."""
+    """The tensors of a folder by name; each file is opened at its first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,7 +49,7 @@ class Files:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
             raise RecordError(
                 f"{folder} has no readable {INDEX} or {SINGLE}: {cause}",
-                hint="a folder as Hugging Face keeps it",
+                hint="give a folder of a Hugging Face model with safetensors",
             ) from cause
 
     def _open(self, path: Path) -> Any:
@@ -63,21 +61,22 @@ class Files:
             except (OSError, SafetensorError) as cause:
                 raise RecordError(
                     f"{path} cannot be read: {cause}",
-                    hint="restore it; a truncated file is not whole",
+                    hint="download it again; it may be truncated",
                 ) from cause
         return self.opened[path]
 
     def piece(self, name: str) -> Any:
-        """Return a tensor's slice object, which reads only what is cut out of it."""
+        """Return a tensor's slice object, which reads only the requested part."""
         if name not in self.place:
             raise RecordError(
-                f"{self.folder} lacks the tensor {name}", hint="a checkpoint of the same model"
+                f"{self.folder} has no tensor {name}",
+                hint="give a checkpoint of the same model",
             )
         return self._open(self.place[name]).get_slice(name)
 
 
 def file_names(config: LoraRunConfig, path: str) -> list[str]:
-    """Return Hugging Face's names of what lies stacked, or alone, at a path of our tree."""
+    """Return Hugging Face's names of the tensors at a path of our tree."""
     name = path.removeprefix("layers.")
     if not path.startswith("layers."):
         return [WHOLE[name]]
@@ -86,10 +85,7 @@ def file_names(config: LoraRunConfig, path: str) -> list[str]:
 
 
 def require_all(files: Files, config: LoraRunConfig, tree: Any) -> None:
-    """Raise `RecordError` for tensors that are missing, surplus, or of another shape.
-
-    A tied head is not surplus.
-    """
+    """Raise `RecordError` for tensors that are missing, unknown, or of another shape."""
     wanted: set[str] = set()
     for keys, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         path = sharding.path_of(keys)
@@ -101,19 +97,19 @@ def require_all(files: Files, config: LoraRunConfig, tree: Any) -> None:
             shape = list(files.piece(name).get_shape())
             if shape != expected:
                 raise RecordError(
-                    f"{name} is {shape}, the {config.preset} model needs {expected}",
-                    hint="another --preset or checkpoint",
+                    f"{name} has the shape {shape}, but {config.preset} needs {expected}",
+                    hint="give the --preset of this checkpoint, or another checkpoint",
                 )
     extra = sorted(set(files.place) - wanted)
     if extra:
         raise RecordError(
-            f"{len(extra)} tensors belong to nothing here, such as {extra[0]}",
-            hint="a Llama 3 checkpoint without adapters",
+            f"{len(extra)} tensors are unknown, such as {extra[0]}",
+            hint="give a Llama 3 checkpoint without adapters",
         )
 
 
 def load(folder: Path, config: LoraRunConfig, mesh: Mesh) -> Any:
-    """Return the frozen weights on the mesh, each device's part read by itself."""
+    """Return the frozen weights on the mesh; each device's part is read separately."""
     files, tree = Files(folder), llama.empty(config)
     require_all(files, config, tree)
     where = sharding.shardings(mesh, tree)
@@ -130,7 +126,7 @@ def load(folder: Path, config: LoraRunConfig, mesh: Mesh) -> Any:
 def _reader(
     files: Files, names: list[str], path: str, kind: Any
 ) -> Callable[[Any], np.ndarray[Any, Any]]:
-    """Return what reads the part of a tensor that JAX asks for by its slices."""
+    """Return the function that reads a part of a tensor, given by its slices."""
     is_stacked, is_turned = path.startswith("layers."), path.split(".")[-1] in TURNED
 
     def matrix(name: str, index: tuple[slice, ...]) -> Any:
@@ -153,14 +149,14 @@ def _reader(
 
 
 def load_or_draw(config: LoraRunConfig, mesh: Mesh) -> Any:
-    """Return the frozen weights on the mesh: those of ``config.weights``, or drawn ones."""
+    """Return the frozen weights on the mesh: those of ``config.weights``, or random ones."""
     if config.weights:
         return load(Path(config.weights), config, mesh)
     return random_weights(config, mesh)
 
 
 def random_weights(config: LoraRunConfig, mesh: Mesh) -> Any:
-    """Return drawn weights, made in place on each device."""
+    """Return random weights, created on each device."""
     where = sharding.shardings(mesh, llama.empty(config))
     return jax.jit(lambda key: llama.draw(config, key), out_shardings=where)(
         jax.random.key(config.seed)

@@ -19,14 +19,21 @@ from mi300bench_training.zaya1.config import ZayaConfig
 from mi300bench_training.zaya1.step import Stepper
 
 STATE = "state.pt"
-# What must be equal for a run to continue.
+# The settings that must be equal for a run to continue.
 SAME = ("model", "data", "optimizer", "precision", "seed", "steps", "ranks")
-# Versions up to 0.1 kept one file with everything in it. It is read where there is no newer
-# checkpoint.
+# The single file of versions up to 0.1. It is read if there is no newer checkpoint.
 SINGLE_FILE = "zaya1.pt"
 SINGLE_FILE_KEYS = {
-    "config", "model", "optimizer", "biases", "balancer", "step", "ranks", "seconds", "losses",
-}  # fmt: skip
+    "config",
+    "model",
+    "optimizer",
+    "biases",
+    "balancer",
+    "step",
+    "ranks",
+    "seconds",
+    "losses",
+}
 
 
 def _config_of(config: ZayaConfig, ranks: int) -> dict[str, Any]:
@@ -34,7 +41,7 @@ def _config_of(config: ZayaConfig, ranks: int) -> dict[str, Any]:
 
 
 def save(folder: Path, stepper: Stepper, history: RunHistory, *, ranks: int, text: str) -> None:
-    """Write the run as it is now; `text` is the digest of what it is trained on."""
+    """Write a checkpoint of the run; `text` is the digest of its training text."""
 
     def write_state(partial: Path) -> None:
         state = {
@@ -45,7 +52,7 @@ def save(folder: Path, stepper: Stepper, history: RunHistory, *, ranks: int, tex
         }
         try:
             torch.save(state, partial / STATE)
-        except RuntimeError as cause:  # torch's own, for a disk that is full
+        except RuntimeError as cause:  # torch raises it for a full disk
             raise OSError(str(cause)) from cause
 
     run = SavedRun(config=_config_of(stepper.config, ranks), text=text, history=history)
@@ -53,7 +60,7 @@ def save(folder: Path, stepper: Stepper, history: RunHistory, *, ranks: int, tex
 
 
 def check(folder: Path) -> None:
-    """Raise `RecordError` where the newest checkpoint is damaged."""
+    """Raise `RecordError` if the newest checkpoint is damaged."""
     path = checkpoint.newest(folder)
     if path is not None:
         checkpoint.read(path)
@@ -62,7 +69,7 @@ def check(folder: Path) -> None:
 
 
 def load(folder: Path, stepper: Stepper, *, ranks: int, text: str) -> RunHistory:
-    """Put the newest checkpoint into `stepper`; return its history, empty where there is none."""
+    """Load the newest checkpoint into `stepper`; return its history, which is empty without one."""
     path = checkpoint.newest(folder)
     if path is not None:
         run, state = checkpoint.read(path), None
@@ -89,7 +96,7 @@ def _read_single_file(path: Path) -> tuple[SavedRun, dict[str, Any]]:
     except (OSError, RuntimeError, TypeError, EOFError, pickle.UnpicklingError) as cause:
         raise RecordError(
             f"the checkpoint {path} is damaged: {cause}",
-            hint="remove it to start a new run, or restore it from a copy",
+            hint="remove it to start a new run, or restore it from a backup",
         ) from cause
     if missing:
         raise RecordError(

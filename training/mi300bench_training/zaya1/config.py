@@ -1,4 +1,4 @@
-"""Everything that determines a run, as a frozen tree; and the presets."""
+"""All settings of a run, as a frozen tree; and the presets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,20 +9,24 @@ from mi300bench.schema import config_tree
 
 from mi300bench_training.adamw import AdamWConfig
 
-# The word for "what the framework does by itself" (TOML has no null).
+# The word for the framework's default, because TOML has no null.
 DEFAULT = "default"
 BUCKET_KEY = "ddp.bucket_cap_mb"
 PRECISIONS = ("float32", "bfloat16")
 SKIPS = ("input", "zero")
+TOKENIZERS = ("bytes", "bpe")
 EXPERTS = ("grouped", "padded", "loop")
 RECOMPUTES = ("none", "block")
-# Tokens of the built-in tokenizers: bytes, or byte-level BPE trained on the text.
+# The largest vocabulary of the byte-level BPE that is trained on the text.
 MOST_BPE_TOKENS = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZayaModelConfig:
-    """The architecture. A skipped token's expert output is ``prob * input`` or zero (released code differs)."""
+    """The architecture.
+
+    skip  a skipped token's expert output: ``prob * input`` or zero (released code differs)
+    """
 
     vocab: int
     hidden: int
@@ -53,19 +57,20 @@ class ZayaModelConfig:
         config_tree.require_at_least(self, 1, *sizes)
         if self.heads % self.kv_heads or self.kv_heads * self.head_dim % 2:
             raise PlanError(
-                f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim} do not fit together",
-                hint="kv_heads divides heads, and kv_heads x head_dim is even",
+                "kv_heads must divide heads, and kv_heads x head_dim must be even (got "
+                f"heads={self.heads}, kv_heads={self.kv_heads}, head_dim={self.head_dim})",
+                hint="set heads to a multiple of kv_heads, and head_dim to an even number",
             )
-        if self.skip not in SKIPS:
-            raise PlanError(f"skip={self.skip!r} is not known", hint=f"one of {', '.join(SKIPS)}")
+        config_tree.require_one_of("skip", self.skip, SKIPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZayaDataConfig:
-    """Text and batch. An empty path is CPython's documentation and standard library.
+    """Text and batch. Without a path the text is CPython's documentation and standard library.
 
-    `micro_batch` sequences a rank at once, `accumulate` of those before each update: a global batch is
-    micro_batch x accumulate x ranks sequences, the same ones however they are shared out.
+    A rank computes `micro_batch` sequences at once, and `accumulate` micro-batches before each
+    update. A global batch has micro_batch x accumulate x ranks sequences, which do not depend on
+    how they are split.
     """
 
     path: str = ""
@@ -75,18 +80,17 @@ class ZayaDataConfig:
     accumulate: int = 1
 
     def __post_init__(self) -> None:
-        if self.tokenizer not in ("bytes", "bpe"):
-            raise PlanError(f"tokenizer={self.tokenizer!r} is not known", hint="one of bytes, bpe")
-        if self.seq_len < 2 or self.micro_batch < 1 or self.accumulate < 1:
-            raise PlanError(
-                f"seq_len={self.seq_len}, micro_batch={self.micro_batch}, accumulate={self.accumulate} hold no training example",
-                hint="seq_len at least 2, micro_batch and accumulate at least 1",
-            )
+        config_tree.require_one_of("tokenizer", self.tokenizer, TOKENIZERS)
+        config_tree.require_at_least(self, 2, "seq_len")
+        config_tree.require_at_least(self, 1, "micro_batch", "accumulate")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DdpConfig:
-    """DistributedDataParallel. `bucket_cap_mb` in MiB: ``default``, one cap, or a list of caps, one a bucket."""
+    """DistributedDataParallel.
+
+    bucket_cap_mb  in MiB: ``default``, one cap, or a list with a cap for each bucket
+    """
 
     bucket_cap_mb: str | float | list[float] = DEFAULT
 
@@ -98,18 +102,20 @@ class DdpConfig:
         )
         if not good:
             raise PlanError(
-                f"bucket_cap_mb={self.bucket_cap_mb!r} is no bucket size",
-                hint='"default", a positive number of MiB, or a list of such numbers',
+                "bucket_cap_mb must be over 0 MiB, a list of such numbers, or default "
+                f"(got {self.bucket_cap_mb!r})",
+                hint='set bucket_cap_mb to 25 or to "default"',
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZayaComputeConfig:
-    """How the same numbers are computed.
+    """How the model is computed; the results are the same.
 
-    `experts`: one grouped product, one batched product padded to the fullest expert, or a loop over experts.
-    `recompute`: keep every activation, or only each block's input and compute the block again in backward.
-    `loss_chunk`: tokens whose logits exist at once; 0 is all of them.
+    experts     one grouped product, one batched product padded to the fullest expert, or a loop
+    recompute   ``none`` keeps all activations; ``block`` keeps each block's input and computes the
+                block again in backward
+    loss_chunk  tokens whose logits exist at once; 0 for all tokens
     """
 
     experts: str = "grouped"
@@ -121,33 +127,27 @@ class ZayaComputeConfig:
             ("experts", self.experts, EXPERTS),
             ("recompute", self.recompute, RECOMPUTES),
         ):
-            if value not in known:
-                raise PlanError(f"{name}={value!r} is not known", hint=f"one of {', '.join(known)}")
-        if self.loss_chunk < 0:
-            raise PlanError(
-                f"loss_chunk={self.loss_chunk} is no number of tokens",
-                hint="0 for all tokens at once, or 512",
-            )
+            config_tree.require_one_of(name, value, known)
+        config_tree.require_at_least(self, 0, "loss_chunk")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchLaunchConfig:
-    """How many ranks on this machine, and threads each on a CPU; 0 leaves it to the machine. ``--ranks`` overrules it."""
+    """Ranks on this machine, and threads of each on a CPU; 0 lets the machine decide.
+
+    The option ``--ranks`` has priority.
+    """
 
     ranks: int = 0
     threads: int = 0
 
     def __post_init__(self) -> None:
-        if self.ranks < 0 or self.threads < 0:
-            raise PlanError(
-                f"ranks={self.ranks}, threads={self.threads} cannot be launched",
-                hint="0 leaves it to the machine",
-            )
+        config_tree.require_at_least(self, 0, "ranks", "threads")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZayaOptimizerConfig(AdamWConfig):
-    """AdamW, and the step of the experts' balancing biases."""
+    """AdamW, and the learning rate of the biases that balance the experts."""
 
     lr: float = 6e-4
     beta2: float = 0.95
@@ -157,7 +157,7 @@ class ZayaOptimizerConfig(AdamWConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZayaConfig:
-    """One run, whole."""
+    """All settings of one run."""
 
     preset: str
     model: ZayaModelConfig
@@ -171,13 +171,9 @@ class ZayaConfig:
     steps: int = 20
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise PlanError(
-                f"precision={self.precision!r} is not known", hint=f"one of {', '.join(PRECISIONS)}"
-            )
+        config_tree.require_one_of("precision", self.precision, PRECISIONS)
         config_tree.require_seed(self.seed)
-        if self.steps < 1:
-            raise PlanError(f"steps={self.steps} trains nothing", hint="at least one step")
+        config_tree.require_at_least(self, 1, "steps")
 
 
 PARTS: Mapping[str, type[Any]] = {
@@ -193,7 +189,14 @@ PRESETS = {
     "tiny": ZayaConfig(
         preset="tiny",
         model=ZayaModelConfig(
-            vocab=256, hidden=128, blocks=2, heads=4, kv_heads=2, head_dim=32, experts=4, expert_width=128,
+            vocab=256,
+            hidden=128,
+            blocks=2,
+            heads=4,
+            kv_heads=2,
+            head_dim=32,
+            experts=4,
+            expert_width=128,
             router_width=32,
         ),
         data=ZayaDataConfig(tokenizer="bytes", seq_len=128, micro_batch=4),
@@ -201,7 +204,14 @@ PRESETS = {
     "small": ZayaConfig(
         preset="small",
         model=ZayaModelConfig(
-            vocab=16_384, hidden=512, blocks=7, heads=8, kv_heads=2, head_dim=64, experts=8, expert_width=512,
+            vocab=16_384,
+            hidden=512,
+            blocks=7,
+            heads=8,
+            kv_heads=2,
+            head_dim=64,
+            experts=8,
+            expert_width=512,
             router_width=128,
         ),
         data=ZayaDataConfig(tokenizer="bpe", seq_len=128, micro_batch=4),
@@ -209,13 +219,20 @@ PRESETS = {
     "zaya1-8b": ZayaConfig(
         preset="zaya1-8b",
         model=ZayaModelConfig(
-            vocab=262_272, hidden=2048, blocks=40, heads=8, kv_heads=2, head_dim=128, experts=16, expert_width=2048,
+            vocab=262_272,
+            hidden=2048,
+            blocks=40,
+            heads=8,
+            kv_heads=2,
+            head_dim=128,
+            experts=16,
+            expert_width=2048,
             router_width=256,
         ),
         data=ZayaDataConfig(tokenizer="bpe", seq_len=4096, micro_batch=4),
         precision="bfloat16",
     ),
-}  # fmt: skip
+}
 
 
 def to_text(caps: str | float | Sequence[float]) -> str:

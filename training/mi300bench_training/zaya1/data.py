@@ -1,8 +1,8 @@
 """Text, tokenizer and batches: real text, a held-out part, the same batches on any number of ranks.
 
-Without a path the text is what every CPython ships: its language documentation and the sources of
-its standard library. Tokenizer and tokens are cached under a digest of the text; ranks that start
-together wait for the first one to write them.
+Without a path the text is part of every CPython: its documentation and the sources of its standard
+library. Tokenizer and tokens are cached under a digest of the text. Ranks that start together wait
+until the first one has written them.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from mi300bench_training import text
 from mi300bench_training.zaya1.config import MOST_BPE_TOKENS, ZayaConfig
 
 TEXT_SUFFIXES = {".txt", ".md", ".rst", ".py", ".jsonl", ".json", ".csv", ".html"}
-# Separates documents; the tokenizers give it a token of its own.
+# Separates documents; it is a token of each tokenizer.
 SEPARATOR = "\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenStreams:
-    """Token streams, one to train on and one held out."""
+    """A token stream to train on and a held-out one."""
 
     train: NDArray[np.int32]
     held_out: NDArray[np.int32]
@@ -33,18 +33,19 @@ class TokenStreams:
 
     @property
     def digest(self) -> str:
-        """Identify the tokens to train on."""
+        """Return the digest of the tokens to train on."""
         return text.digest_of(self.train.tobytes())
 
 
 def documents(path: str) -> tuple[list[str], list[str]]:
-    """Return training and held-out documents; which is which depends on a document's name alone."""
+    """Return training and held-out documents; only a document's name decides where it goes."""
     listed = list(_files(Path(path)) if path else (*text.python_topics(), *text.python_library()))
     if not listed:
         raise PlanError(
-            f"no text under {path!r}", hint=f"files ending in {', '.join(sorted(TEXT_SUFFIXES))}"
+            f"there is no text under {path!r}",
+            hint=f"give a folder with files that end in {', '.join(sorted(TEXT_SUFFIXES))}",
         )
-    if len(listed) == 1:  # one long text: hold out its end
+    if len(listed) == 1:  # of a single text, the end is held out
         whole = listed[0].text
         cut = len(whole) - len(whole) // text.HELD_OUT_ONE_IN
         return [whole[:cut]], [whole[cut:]]
@@ -71,8 +72,8 @@ def _encode(
         from tokenizers import Tokenizer
     except ImportError as cause:
         raise NodeError(
-            "the package tokenizers is not installed, and the BPE vocabulary is trained with it",
-            hint="pip install 'mi300bench[torch]'",
+            "the tokenizer bpe needs the package tokenizers, which is not installed",
+            hint="pip install 'mi300bench[torch]', or set data.tokenizer to bytes",
         ) from cause
     path = folder / "tokenizer.json"
     if not path.exists():
@@ -101,7 +102,7 @@ def _train_bpe(texts: list[str], vocab: int) -> Any:
 
 
 def load(config: ZayaConfig) -> TokenStreams:
-    """Return the text of `config` as tokens, from the cache where they are in it."""
+    """Return the text of `config` as tokens, from the cache if possible."""
     train, held_out = documents(config.data.path)
     vocab = str(min(config.model.vocab, MOST_BPE_TOKENS))
     folder = text.cache_folder() / text.digest_of(*train, *held_out, config.data.tokenizer, vocab)
@@ -124,8 +125,8 @@ def load(config: ZayaConfig) -> TokenStreams:
     needed = config.data.seq_len + 1
     if min(len(streams.train), len(streams.held_out)) < needed:
         raise PlanError(
-            f"the text has {len(streams.train)} tokens to train on and "
-            f"{len(streams.held_out)} held out; a sequence needs {needed}",
+            f"the text is too short: {len(streams.train)} tokens to train on and "
+            f"{len(streams.held_out)} held out, but a sequence needs {needed}",
             hint="give more text, or a smaller data.seq_len",
         )
     return streams
@@ -143,8 +144,8 @@ def batch(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return inputs and targets [micro_batch, seq_len]: one part of the global batch of `step`.
 
-    The starts of all sequences depend on seed and step only, so the global batch of 2 ranks x 4 is
-    that of 1 x 8.
+    The positions of all sequences depend on seed and step only, so 2 ranks x 4 sequences are the
+    same global batch as 1 x 8.
     """
     generator = np.random.default_rng([seed, step])
     starts = generator.integers(0, len(stream) - seq_len, size=micro_batch * parts)
@@ -157,7 +158,7 @@ def batch(
 def micro_batches(
     streams: TokenStreams, config: ZayaConfig, *, step: int, rank: int, ranks: int, device: str
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the micro-batches of one rank for training step `step`, on the device."""
+    """Yield the micro-batches of one rank for step `step`, on the device."""
     for micro in range(config.data.accumulate):
         inputs, targets = batch(
             streams.train,

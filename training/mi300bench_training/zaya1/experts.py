@@ -1,11 +1,11 @@
-"""The experts of a block: SwiGLU feed-forward layers, one a token, computed in one of three ways.
+"""The experts of a block: SwiGLU feed-forward layers, one for each token, in one of three ways.
 
-grouped   tokens sorted by expert, one product over all groups (the device's grouped kernel)
-padded    every expert gets as many rows as the fullest one: one batched product, empty rows too
-loop      one product an expert; the counts come to the host, so a GPU waits for them
+grouped   tokens sorted by expert, and one product over all groups (the device's grouped kernel)
+padded    one batched product, in which every expert has as many rows as the fullest one
+loop      one product for each expert; the host needs the counts, so a GPU has to wait
 
-Which is fastest depends on the device, the tokens an expert gets and how unevenly; the numbers are
-the same.
+The results are the same. The fastest way depends on the device, on the tokens of an expert and on
+their balance.
 
 Shape letters: N tokens   D hidden width   E experts   F expert width   C rows of the fullest expert
 """
@@ -21,7 +21,7 @@ def grouped(
     x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor
 ) -> torch.Tensor:
     """Return tokens sorted by expert through their experts; rows past the last group are zero."""
-    # Rows past the last group are not computed and must not be read.
+    # The product does not compute rows past the last group, so they must not be read.
     works_N1 = (torch.arange(len(x_ND), device=x_ND.device) < ends_E[-1])[:, None]
     x_ND = torch.where(works_N1, x_ND, 0.0)
     gate, up = torch.where(
@@ -35,7 +35,7 @@ def grouped(
 def padded(
     x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor
 ) -> torch.Tensor:
-    """The same by batched products over as many rows an expert as the fullest has."""
+    """Return the same by batched products, with the rows of the fullest expert for each."""
     starts_E = torch.cat([ends_E.new_zeros(1), ends_E[:-1]])
     rows = int((ends_E - starts_E).max())
     offset_C = torch.arange(rows, device=x_ND.device)
@@ -51,7 +51,7 @@ def padded(
 def loop(
     x_ND: torch.Tensor, up_EGD: torch.Tensor, down_EDF: torch.Tensor, ends_E: torch.Tensor
 ) -> torch.Tensor:
-    """The same by one product an expert."""
+    """Return the same by one product for each expert."""
     ends = ends_E.tolist()
     pieces = []
     for start, end, up_GD, down_DF in zip(
@@ -66,7 +66,10 @@ WAYS = {"grouped": grouped, "padded": padded, "loop": loop}
 
 
 class Experts(nn.Module):
-    """Experts stacked in one tensor (`up` is gate and up), so that an idle one has a gradient."""
+    """Experts stacked in one tensor, so that an idle one also has a gradient.
+
+    `up` has the weights of both gate and up.
+    """
 
     def __init__(self, model: ZayaModelConfig, *, how: str) -> None:
         super().__init__()
@@ -78,7 +81,7 @@ class Experts(nn.Module):
     def forward(
         self, x_ND: torch.Tensor, chosen_N: torch.Tensor, kind: torch.dtype
     ) -> torch.Tensor:
-        """Return each token through its expert; zero for tokens that skip, which sort last."""
+        """Return each token's expert output; it is zero for skipped tokens, which sort last."""
         order = torch.argsort(chosen_N, stable=True)
         counts = torch.bincount(chosen_N, minlength=self.num_experts + 1)
         ends_E = counts[: self.num_experts].cumsum(0).to(torch.int32)

@@ -1,8 +1,8 @@
 """Cross entropy over a large vocabulary, whole or in chunks of tokens.
 
-The logits of N tokens over V words are the largest tensor of a small model's step: whole, they
-exist as product, as float32 and as gradient. In chunks only one chunk of them exists: its gradient
-is formed at once, in the forward pass, and the same products are computed, no more.
+The logits of N tokens over V words are the largest tensor of a small model's step. Without chunks
+they exist as product, as float32 and as gradient. With chunks only one chunk exists at a time: the
+forward pass computes its gradient at once, by the same products.
 
 Shape letters: N tokens   D hidden width   V vocabulary
 """
@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 
 class ChunkedLoss(torch.autograd.Function):
-    """Mean cross entropy of a linear head, `chunk` tokens at a time."""
+    """Mean cross entropy of a linear head, for `chunk` tokens at a time."""
 
     @staticmethod
     def forward(
@@ -55,7 +55,7 @@ class ChunkedLoss(torch.autograd.Function):
 def mean_loss(
     hidden_ND: torch.Tensor, head_VD: torch.Tensor, targets_N: torch.Tensor, *, chunk: int
 ) -> torch.Tensor:
-    """Return the mean cross entropy in float32; `chunk` tokens at a time, 0 for all at once."""
+    """Return the mean cross entropy in float32, for `chunk` tokens at a time; 0 for all at once."""
     if chunk and chunk < len(targets_N):
         loss: torch.Tensor = ChunkedLoss.apply(hidden_ND, head_VD, targets_N, chunk)
         return loss

@@ -1,6 +1,6 @@
-"""ZAYA1 as probes: when each gradient is ready, what a whole step takes, what memory it needs.
+"""The probes of ZAYA1: when each gradient is ready, the time of a step, and its memory.
 
-On real text, by the trainer's own code.
+They run the trainer's own code on real text.
 
 params: preset, and any key of the trainer's config in dotted form (`data.micro_batch`,
 `compute.experts`, `model.hidden`); `ddp.bucket_cap_mb` as text (``default``, MiB, or caps joined by
@@ -21,19 +21,19 @@ from mi300bench_training.zaya1 import data, model, shapes, step
 from mi300bench_training.zaya1.spec import TRAINER
 
 PHASES = ("forward_s", "backward_s", "update_s")
-# Memory settles in the second step, when optimizer state and DDP's rebuilt buckets are there.
+# Memory reaches its peak after the second step, with optimizer state and DDP's rebuilt buckets.
 MEMORY_STEPS = 3
 
 
 def keep_local(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """Stand in for DDP's all-reduce: the bucket is done as soon as it is full."""
+    """Replace DDP's all-reduce: a full bucket is done at once."""
     done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
     done.set_result(bucket.buffer())
     return done
 
 
 class AbstractTraining(AbstractProbe):
-    """A training step as the call of a probe, marked between its phases."""
+    """A training step as the call of a probe, with marks between its phases."""
 
     communicates = False
 
@@ -49,7 +49,7 @@ class AbstractTraining(AbstractProbe):
         self.build()
 
     def build(self) -> None:
-        """Make model, optimizer and, where ranks communicate, DDP."""
+        """Build model, optimizer and, if ranks communicate, DDP."""
         built = model.build(self.config, device=self.context.device.torch_name)
         self.stepper = step.stepper(
             self.config, built, communicate=self.communicates and self.context.ranks > 1
@@ -92,7 +92,7 @@ class AbstractTraining(AbstractProbe):
         return "" if bool(torch.isfinite(self.loss)) else f"the loss is {float(self.loss)}"
 
     def phases(self, samples: int) -> dict[str, tuple[float, ...]]:
-        """Return the seconds of each phase on this rank, a step each, summed over micro-batches."""
+        """Return the seconds of each phase in each step on this rank, over all micro-batches."""
         between = self.context.device.between
         rows = []
         for marks in self._phases[-samples:]:
@@ -101,7 +101,7 @@ class AbstractTraining(AbstractProbe):
         return {name: tuple(row[i] for row in rows) for i, name in enumerate(PHASES)}
 
     def expert_load(self) -> tuple[float, ...]:
-        """Return the fullest expert's tokens over an even share, by block, in the last pass."""
+        """Return the tokens of the fullest expert over an even share, for each block."""
         experts = self.config.model.experts
         counts = [
             torch.bincount(block.router.chosen_N, minlength=experts)[:experts]
@@ -110,7 +110,7 @@ class AbstractTraining(AbstractProbe):
         return tuple(float(count.max() * experts / count.sum().clamp_min(1)) for count in counts)
 
     def largest_of_ranks(self, values: tuple[float, ...]) -> tuple[float, ...]:
-        """Return, per position, the largest value of all ranks."""
+        """Return the largest value of all ranks at each position."""
         if self.context.ranks == 1:
             return values
         together = torch.tensor(values, dtype=torch.float64, device=self.context.device.torch_name)
@@ -120,7 +120,7 @@ class AbstractTraining(AbstractProbe):
 
 @final
 class ZayaStep(AbstractTraining):
-    """One whole step: forward, backward with its reductions, update."""
+    """One whole step: forward, backward with its all-reduces, update."""
 
     communicates = True
 
@@ -133,7 +133,7 @@ class ZayaStep(AbstractTraining):
         }
 
     def bucket_bytes(self) -> tuple[int, ...]:
-        """Return the sizes of the buckets that DDP really uses since its second step."""
+        """Return the sizes of the buckets that DDP uses after its second step."""
         if self.context.ranks == 1:
             return ()
         logged = self.stepper.trained._get_ddp_logging_data()
@@ -142,13 +142,12 @@ class ZayaStep(AbstractTraining):
 
 @final
 class Backward(AbstractTraining):
-    """The step without communication, and when each gradient is ready after backward's start."""
+    """The step without communication, and the time from backward's start to each gradient."""
 
     def build(self) -> None:
         super().build()
         if self.context.ranks > 1:
-            # DDP with all that it does beside communicating: copying gradients into buckets costs
-            # compute time too.
+            # DDP without communication, because copying gradients into buckets takes time as well.
             wrapped = step.wrap(self.stepper.model, self.config.ddp)
             wrapped.register_comm_hook(None, keep_local)
             self.stepper.trained = wrapped
@@ -173,7 +172,7 @@ class Backward(AbstractTraining):
         readings: list[float] = []
         for ready, phase in zip(self._ready[-samples:], self._phases[-samples:], strict=True):
             moments = dict(ready)
-            # The backward pass of the last micro-batch is the one that reduces.
+            # Only the backward pass of the last micro-batch reduces gradients.
             readings += [between(phase[-3], moments[index]) for index in order]
         phases = {
             name: self.largest_of_ranks(values) for name, values in self.phases(samples).items()
@@ -189,7 +188,7 @@ class Backward(AbstractTraining):
 
 @final
 class Memory(AbstractTraining):
-    """The most bytes that model, optimizer and steps hold at once on a rank, from nothing on.
+    """The peak memory of a rank, from an empty process through building and training.
 
     The call is a step.
     """
@@ -203,14 +202,14 @@ class Memory(AbstractTraining):
                 self.call()
 
         self.held = self.context.device.held_memory(run)
-        # What the first run leaves must be gone before the allocator is watched: freed later, it
-        # would count against the second.
+        # Free the first run's tensors before the allocator is watched; freed later, they would
+        # distort the second run's peak.
         del self.stepper, self.loss
         gc.collect()
         self.peak_bytes = self.context.device.peak_memory(run)
 
     def series(self, samples: int) -> Series:
-        """Return bytes of the worst rank: its tensors' peak, the process before, and its peak."""
+        """Return the worst rank's bytes: tensors at their peak, process before and at its peak."""
         return {
             "peak_bytes": self.largest_of_ranks((self.peak_bytes,)),
             "held_before_bytes": self.largest_of_ranks((self.held[0],)),

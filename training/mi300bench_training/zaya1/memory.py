@@ -1,17 +1,20 @@
-"""What a training step of ZAYA1 holds in memory, from the shapes alone. Standard library only; allocates nothing.
+"""The memory of a training step of ZAYA1, from the shapes. It needs no torch and allocates nothing.
 
-Always there: float32 parameters, AdamW's two moments, and gradients where DDP keeps them in its buckets or where
-micro-batches add up. What comes and goes peaks at one of three moments:
+Some tensors always exist: float32 parameters, AdamW's two moments, and gradients if DDP keeps them
+in its buckets or if micro-batches accumulate. The other tensors have their peak at one of three
+moments:
 
-loss      all activations are there, and three arrays of logits: log-softmax, its gradient, the gradient of the loss
-backward  of some block: activations of the blocks before it, what the block itself works with, gradients of those after
-end       all gradients, and the embedding's twice more: from the head and from the lookup, before they are one
+loss      all activations, and three arrays of logits: log-softmax, its gradient, that of the loss
+backward  of some block: the activations of the blocks before it, the block's working memory, and
+          the gradients of the blocks after it
+end       all gradients, and two more of the embedding, from head and lookup, before their sum
 
-The bytes of activations a token are what autograd of torch 2.13 keeps for this model's code, counted tensor by tensor
-(a test counts them again). Attention is the fused kernel, which keeps no T x T weights.
+The bytes of activations for each token are those that autograd of torch 2.13 keeps for this model,
+counted tensor by tensor; a test counts them again. Attention uses the fused kernel, which keeps no
+T x T weights.
 
-Letters: N tokens of a micro-batch   D hidden   V vocabulary   Q query channels   K key channels   F expert width
-R router width   H query heads   G key-value heads   E experts
+Letters: N tokens of a micro-batch   D hidden   V vocabulary   Q query channels   K key channels
+F expert width   R router width   H query heads   G key-value heads   E experts
 """
 
 from collections.abc import Iterator
@@ -20,30 +23,43 @@ from dataclasses import dataclass
 from mi300bench.schema.model import MemoryNeed
 
 from mi300bench_training.zaya1 import shapes
-from mi300bench_training.zaya1.config import ZayaModelConfig, ZayaConfig
+from mi300bench_training.zaya1.config import ZayaConfig, ZayaModelConfig
 
 FULL = 4  # bytes of a float32
-# Activations outside the blocks (embedding, last norm), and what a block's backward works with, in arrays of N x D.
+# Activations outside the blocks (embedding, last norm), and working memory of a block's backward
+# pass, in arrays of N x D.
 OUTER_ARRAYS, WORKING_ARRAYS = 4, 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sizes:
-    """Bytes of the parts of one micro-batch."""
+    """Bytes of the parts of one micro-batch.
 
-    block: float  # activations of a block
-    block_input: float  # what recomputation keeps of it
-    casts: float  # bfloat16 copies of a block's weights, kept until its backward pass
-    working: float  # what a block's backward pass works with beside its activations
+    block        activations of a block
+    block_input  what recomputation keeps of a block
+    casts        bfloat16 copies of a block's weights, kept until its backward pass
+    working      working memory of a block's backward pass, without its activations
+    outer        activations outside the blocks
+    logits       one float32 array of the logits that exist at once
+    head         the embedding in float32
+    """
+
+    block: float
+    block_input: float
+    casts: float
+    working: float
     outer: float
-    logits: float  # one float32 array of them, of as many tokens as exist at once
-    head: float  # the embedding, as float32
+    logits: float
+    head: float
 
 
 def activation_bytes_per_token(
     model: ZayaModelConfig, *, is_bf16: bool, load: float = 1.0
 ) -> float:
-    """Return what autograd keeps of one block for each token; `load` is the rows computed over the tokens routed."""
+    """Return the bytes that autograd keeps of one block for each token.
+
+    `load` is the number of computed rows over that of routed tokens.
+    """
     d, f, r, e = model.hidden, model.expert_width, model.router_width, model.experts
     h, g = model.heads, model.kv_heads
     q, k = h * model.head_dim, g * model.head_dim
@@ -81,7 +97,7 @@ def _block_elements(model: ZayaModelConfig) -> float:
 def _moments(
     config: ZayaConfig, sizes: _Sizes, *, keeps_gradients: bool
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield each moment that can be the peak, with what comes and goes."""
+    """Yield each moment that can be the peak, with its temporary tensors."""
     model, is_recomputed = config.model, config.compute.recompute == "block"
     is_bf16 = config.precision == "bfloat16"
     tokens = config.data.micro_batch * config.data.seq_len
@@ -101,7 +117,7 @@ def _moments(
             "logits and their gradients": in_loss,
         },
     )
-    for index in range(blocks):  # the backward pass of this block
+    for index in range(blocks):  # in the backward pass of this block
         current = sizes.block + sizes.casts if is_recomputed else 0.0
         done = 0.0 if keeps_gradients else (blocks - 1 - index) * block_gradient
         yield (
@@ -113,18 +129,22 @@ def _moments(
             },
         )
     new = 0.0 if keeps_gradients else blocks * block_gradient + sizes.head
-    # Where gradients are kept, the embedding's new one is added to another; a low-precision head's is small.
+    # If gradients are kept, the embedding's new one is added to the old one. In low precision the
+    # head's gradient is small.
     copies = 3 if keeps_gradients else 1 if is_chunked or is_bf16 else 2
     yield "end", {"gradients": new, "gradients of the embedding": copies * sizes.head}
 
 
 def need(config: ZayaConfig, *, ranks: int, load: float = 1.0) -> MemoryNeed:
-    """Return the peak on one of `ranks`; `load` is the fullest expert's tokens over an even share, for padded experts."""
+    """Return the peak memory on one of `ranks`.
+
+    `load` is the fullest expert's tokens over an even share; it matters for padded experts only.
+    """
     parameters = float(sum(p.elements for p in shapes.parameters(config.model)) * FULL)
     always = {"parameters": parameters, "optimizer": 2 * parameters}
     keeps_gradients = ranks > 1 or config.data.accumulate > 1
     if keeps_gradients:
-        # Without reduction the first micro-batches' gradients lie outside DDP's buckets, which exist all the same.
+        # The first micro-batches are not reduced, so their gradients exist outside the buckets too.
         always["kept gradients"] = parameters * (
             2 if ranks > 1 and config.data.accumulate > 1 else 1
         )

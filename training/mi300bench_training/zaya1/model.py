@@ -1,8 +1,8 @@
 """The model. Each block is compressed convolutional attention, then a routed mixture of experts.
 
-Sources: ZAYA1-8B technical report (arXiv 2605.05365), CCA (arXiv 2510.04476); checked against
-transformers' `ZayaForCausalLM`. The residual stream is float32; every weight and bias of it is
-scaled per channel.
+Sources: ZAYA1-8B technical report (arXiv 2605.05365), CCA (arXiv 2510.04476). A test compares it
+with transformers' `ZayaForCausalLM`. The residual stream is float32; its scales and biases are per
+channel.
 
 Shape letters of this file
 B batch   T tokens of a sequence   N = B x T   D hidden width   V vocabulary
@@ -20,12 +20,12 @@ from mi300bench_training.zaya1.experts import Experts
 from mi300bench_training.zaya1.loss import mean_loss
 
 INIT_STD = 0.02
-# How strongly the skip expert is held back at the start, in units of probability (released code).
+# The initial bias of the skip expert, in units of probability (from the released code).
 SKIP_BIAS = -1.0
 
 
 class Norm(nn.Module):
-    """RMSNorm, in float32 inside."""
+    """RMSNorm, computed in float32."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Norm(nn.Module):
 
 
 class Join(nn.Module):
-    """(x + bias) * scale on a mixer's output and on the residual, then their sum, in float32."""
+    """(x + bias) * scale of a mixer's output and of the residual, then their sum, in float32."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -52,12 +52,12 @@ class Join(nn.Module):
 
 
 def shift_right(x_BTD: torch.Tensor) -> torch.Tensor:
-    """Return the sequence one token later, zero at the first."""
+    """Return the sequence shifted by one token, with zeros at the first."""
     return F.pad(x_BTD, (0, 0, 1, 0))[:, :-1]
 
 
 def rotate(x_BTHC: torch.Tensor, base: float, fraction: float) -> torch.Tensor:
-    """Rotate the first `fraction` of each head by position, halves paired (NeoX)."""
+    """Rotate the first `fraction` of each head by position; its halves are pairs (NeoX)."""
     width = int(x_BTHC.shape[-1] * fraction)
     frequency = base ** (
         -torch.arange(0, width, 2, device=x_BTHC.device, dtype=torch.float32) / width
@@ -81,9 +81,9 @@ def unit_length(x_BTHC: torch.Tensor) -> torch.Tensor:
 class Attention(nn.Module):
     """Compressed convolutional attention: two short convolutions mix queries and keys along time.
 
-    A token's query and key see the tokens t-2 to t; half of the values come from the token before.
-    Learned `temperature` scales the keys, one number a key-value head, 1 at the start: with 0, as
-    one released initialisation has it, attention is uniform and queries get no gradient.
+    A token's query and key depend on the tokens t-2 to t; half of the values come from token t-1.
+    The learned `temperature` scales the keys of each key-value head. It starts at 1. One released
+    initialisation has 0, but then attention is uniform and queries have no gradient.
     """
 
     def __init__(self, model: ZayaModelConfig) -> None:
@@ -114,8 +114,8 @@ class Attention(nn.Module):
         mean_key = mean_query.mean(dim=3)
 
         mixed = torch.cat([query_BTQ, key_BTK], dim=-1).transpose(1, 2)
-        # Channels last again: torch's fused attention refuses heads that lie strided, and then
-        # keeps T x T weights.
+        # Contiguous channels: otherwise torch does not use its fused attention, and keeps T x T
+        # weights.
         mixed = self.grouped(self.depthwise(F.pad(mixed, (2, 0)))).transpose(1, 2).contiguous()
         mixed_query, mixed_key = mixed.split([query_BTQ.shape[-1], key_BTK.shape[-1]], dim=-1)
         query_BTHC = mixed_query.view(batch, time, model.heads, -1) + mean_query.flatten(2, 3)
@@ -137,12 +137,11 @@ class Attention(nn.Module):
 
 
 class Router(nn.Module):
-    """Choose one expert a token, or to skip.
+    """Chooses one expert for each token, or the skip expert.
 
-    The state of the router before is mixed in (exponential depth averaging).
-
-    `balance` shifts the choice only, never the weight of the output, and has no gradient of its
-    own: the training step moves it by how far each expert's share is from even.
+    The state includes that of the previous block's router (exponential depth averaging). `balance`
+    changes only the choice, not the weight of the output, and has no gradient. The training step
+    updates it from the distance of each expert's share from an even one.
     """
 
     balance: torch.Tensor
@@ -177,7 +176,7 @@ class Router(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and experts, each between a norm and a scaled residual."""
+    """Attention and experts, each with a norm before it and a scaled residual after it."""
 
     def __init__(self, model: ZayaModelConfig, *, is_first: bool, experts: str) -> None:
         super().__init__()
@@ -206,7 +205,7 @@ class Block(nn.Module):
 
 
 class Zaya(nn.Module):
-    """The language model; the head is the embedding."""
+    """The language model; the embedding is also the head."""
 
     def __init__(
         self,
@@ -231,7 +230,7 @@ class Zaya(nn.Module):
     def forward(
         self, tokens_BT: torch.Tensor, targets_BT: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Return logits [B, T, V], or with targets their mean cross entropy, in float32."""
+        """Return logits [B, T, V]; with targets, their mean cross entropy in float32."""
         with torch.autocast(
             tokens_BT.device.type, dtype=torch.bfloat16, enabled=self.kind is torch.bfloat16
         ):
@@ -257,9 +256,9 @@ class Zaya(nn.Module):
 
 
 def initialise(model: Zaya, seed: int) -> None:
-    """Draw the weights: normal(0, 0.02), output projections smaller with depth.
+    """Draw the weights from normal(0, 0.02); output projections are smaller in deeper models.
 
-    Scales are 1 and biases 0, but for the one that holds skipping back.
+    Scales are 1 and biases 0, except the router's bias of the skip expert.
     """
     generator = torch.Generator(device="cpu").manual_seed(seed)
     depth = (2 * model.model.blocks) ** -0.5
@@ -281,7 +280,7 @@ def initialise(model: Zaya, seed: int) -> None:
 
 
 def build(config: ZayaConfig, *, device: str) -> Zaya:
-    """Return the model of `config` with drawn weights, the same on every rank and device."""
+    """Return the model of `config` with random weights, the same on every rank and device."""
     with torch.device("meta"):
         zaya = Zaya(config.model, precision=config.precision, compute=config.compute)
     zaya.to_empty(device=device)

@@ -1,12 +1,16 @@
-"""ZAYA1 as numbers: parameters, active parameters, matrix products. Standard library only; allocates nothing."""
+"""ZAYA1 as numbers: parameters, active parameters, matrix products, other shapes.
 
+It needs only the standard library and allocates nothing.
+"""
+
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from mi300bench.schema.model import Gemm, ModelDescription, Parameter
 
-from mi300bench_training.zaya1.config import PRESETS, ZayaModelConfig, ZayaConfig
+from mi300bench_training.zaya1.config import PRESETS, ZayaConfig, ZayaModelConfig
 
 
 def _attention(model: ZayaModelConfig, at: str) -> list[Parameter]:
@@ -49,16 +53,16 @@ def _join(model: ZayaModelConfig, at: str) -> list[Parameter]:
 
 
 def parameters(model: ZayaModelConfig) -> tuple[Parameter, ...]:
-    """Return every trainable tensor in the order in which the module holds them."""
+    """Return every trainable tensor, in the module's order."""
     width = model.hidden
-    found = [
+    tensors = [
         Parameter(name="input_scale", shape=(width,)),
         Parameter(name="input_bias", shape=(width,)),
         Parameter(name="embedding.weight", shape=(model.vocab, width)),
     ]
     for index in range(model.blocks):
         at = f"blocks.{index}"
-        found += [
+        tensors += [
             Parameter(name=f"{at}.attention_norm.weight", shape=(width,)),
             *_attention(model, f"{at}.attention"),
             *_join(model, f"{at}.attention_join"),
@@ -70,14 +74,14 @@ def parameters(model: ZayaModelConfig) -> tuple[Parameter, ...]:
             Parameter(name=f"{at}.experts.down", shape=(model.experts, width, model.expert_width)),
             *_join(model, f"{at}.expert_join"),
         ]
-    found.append(Parameter(name="final_norm.weight", shape=(width,)))
-    return tuple(found)
+    tensors.append(Parameter(name="final_norm.weight", shape=(width,)))
+    return tuple(tensors)
 
 
 def gemms(model: ZayaModelConfig, tokens: int) -> tuple[Gemm, ...]:
-    """Return the matrix products of one forward pass over `tokens` tokens, experts at an even load.
+    """Return the matrix products of a forward pass over `tokens` tokens, with balanced experts.
 
-    The backward pass adds, for each, one product with N and K exchanged and one with M and K exchanged.
+    For each, the backward pass adds a product with N and K swapped and one with M and K swapped.
     """
     width, query, key = model.hidden, model.heads * model.head_dim, model.kv_heads * model.head_dim
     inner, per_expert = model.router_width, max(1, tokens // model.experts)
@@ -96,7 +100,10 @@ def gemms(model: ZayaModelConfig, tokens: int) -> tuple[Gemm, ...]:
 
 
 def describe(config: ZayaConfig) -> ModelDescription:
-    """Return the model of `config` as numbers. Active: one expert a token, without the embedding."""
+    """Return the model of `config` as numbers.
+
+    Active parameters are those of one expert for each token, without the embedding.
+    """
     model = config.model
     tensors = parameters(model)
     embedding = model.vocab * model.hidden
@@ -117,7 +124,7 @@ def describe(config: ZayaConfig) -> ModelDescription:
 
 
 def needed_vocab(config: ZayaConfig) -> int:
-    """Return the words that the preset's vocabulary has; rows beyond them are padding."""
+    """Return the size of the preset's vocabulary; further rows are padding."""
     return (
         min(config.model.vocab, PRESETS[config.preset].model.vocab)
         if config.preset in PRESETS
@@ -126,30 +133,32 @@ def needed_vocab(config: ZayaConfig) -> int:
 
 
 def flop_per_token(config: ZayaConfig) -> float:
-    """Return the useful FLOP of one training step per token."""
+    """Return the useful FLOP of a training step for each token."""
     return describe(config).flop_per_token
 
 
 def _flop_per_token(config: ZayaConfig, active_elements: int) -> float:
-    """Return six FLOP for each active weight and each weight of the head, plus causal attention."""
+    """Return six FLOP for each active weight and each weight of the head, and causal attention."""
     model = config.model
     weights = active_elements + needed_vocab(config) * model.hidden
     attention = 6 * model.blocks * config.data.seq_len * model.heads * model.head_dim
     return 6.0 * weights + attention
 
 
-# Hidden widths within this share of the default's are weighed, in steps of WIDTH_STEP; expert widths follow from the budget.
+# Hidden widths within this share of the default's are weighed, in steps of WIDTH_STEP. The number
+# of parameters determines the expert widths.
 WIDTH_REACH, WIDTH_STEP, EXPERT_STEP = 0.25, 32, 16
 HEAD_DIMS = (32, 64, 96, 128)
 VOCAB_MULTIPLES = (64, 128, 256)
 
 
 def variants(config: ZayaConfig, tolerance: float) -> tuple[dict[str, int], ...]:
-    """Return other shapes with active and total parameters within `tolerance` (relative) of the default's, by dotted key.
+    """Return other shapes with about the same parameters, as values by dotted key.
 
-    Hidden width, expert width (what the budget leaves), head width at the same query channels, padded vocabulary. The embedding
-    is not part of the budgets. The total counts as well, because narrower experts in a wider model keep the active
-    parameters and lose capacity: that is a smaller model, not a faster one. Quality is not weighed here: nobody measured it.
+    Active and total parameters stay within the relative `tolerance` of the default's, without the
+    embedding. The total counts too: narrow experts in a wide model keep the active parameters but
+    lose capacity. Shapes differ in hidden width, expert width, head width at the same query
+    channels, and padded vocabulary. Their quality is not known.
     """
     model = config.model
     described = describe(config)
@@ -168,36 +177,35 @@ def variants(config: ZayaConfig, tolerance: float) -> tuple[dict[str, int], ...]
         model.vocab,
         *(-(-model.vocab // multiple) * multiple for multiple in VOCAB_MULTIPLES),
     }
-    found: dict[tuple[int, int, int, int], dict[str, int]] = {}
-    for width in sorted(widths):
-        for count, dim in dict.fromkeys(heads):
-            for expert in _expert_widths(config, width, count, dim, budget):
-                for vocab in sorted(vocabs):
-                    keys = {"model.hidden": width, "model.expert_width": expert, "model.heads": count, "model.head_dim": dim,
-                            "model.vocab": vocab}  # fmt: skip
-                    changed = {
-                        k: v
-                        for k, v in keys.items()
-                        if v != getattr(model, k.removeprefix("model."))
-                    }
-                    found_here = describe(_with_shape(config, keys))
-                    active, total = (
-                        found_here.active_elements,
-                        found_here.total_elements - found_here.embedding_elements,
-                    )
-                    if (
-                        changed
-                        and abs(active / budget - 1) <= tolerance
-                        and abs(total / whole - 1) <= tolerance
-                    ):
-                        found[width, expert, dim, vocab] = changed
-    return tuple(found.values())
+    by_sizes: dict[tuple[int, int, int, int], dict[str, int]] = {}
+    for width, (count, dim) in itertools.product(sorted(widths), dict.fromkeys(heads)):
+        experts = _expert_widths(config, width, count, dim, budget)
+        for expert, vocab in itertools.product(experts, sorted(vocabs)):
+            keys = {
+                "model.hidden": width,
+                "model.expert_width": expert,
+                "model.heads": count,
+                "model.head_dim": dim,
+                "model.vocab": vocab,
+            }
+            changed = {
+                key: size
+                for key, size in keys.items()
+                if size != getattr(model, key.removeprefix("model."))
+            }
+            variant = describe(_with_shape(config, keys))
+            active = variant.active_elements
+            total = variant.total_elements - variant.embedding_elements
+            is_close = abs(active / budget - 1) <= tolerance and abs(total / whole - 1) <= tolerance
+            if changed and is_close:
+                by_sizes[width, expert, dim, vocab] = changed
+    return tuple(by_sizes.values())
 
 
 def _expert_widths(
     config: ZayaConfig, width: int, heads: int, head_dim: int, budget: int
 ) -> set[int]:
-    """Return the default's expert width and the multiples of EXPERT_STEP on both sides of what the budget leaves."""
+    """Return the default's expert width, and the multiples of EXPERT_STEP around the budget's."""
     keys = {
         "model.hidden": width,
         "model.heads": heads,
@@ -211,6 +219,6 @@ def _expert_widths(
 
 
 def _with_shape(config: ZayaConfig, keys: Mapping[str, int]) -> ZayaConfig:
-    """Return `config` with other sizes of the model, by dotted key."""
+    """Return `config` with other sizes of the model, given by dotted key."""
     sizes: dict[str, Any] = {key.removeprefix("model."): size for key, size in keys.items()}
     return replace(config, model=replace(config.model, **sizes))

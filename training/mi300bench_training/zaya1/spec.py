@@ -1,6 +1,14 @@
-"""What ZAYA1 declares to the library: its config, its model as numbers, and the knobs that are worth weighing.
+"""What ZAYA1 declares to the library: its config, its model as numbers, its knobs and probes.
 
-A new knob: its key in `config.py`, what it does in the trainer's code, and a `KnobSpec` here.
+batch       micro-batch and accumulation, and on a CPU ranks and threads
+experts     how the experts of a block are computed
+loss_chunk  tokens whose logits exist at once
+recompute   activations kept, or blocks computed again in backward
+precision   of the matrix products
+shapes      hidden, expert and head widths and vocabulary at about the same parameters
+buckets     DDP's bucket caps
+
+To add a knob, add its key to `config.py`, its effect to the trainer's code, and a `KnobSpec` here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,9 +49,9 @@ from mi300bench_training.zaya1.config import (
 
 MICRO_BATCH, ACCUMULATE, PRECISION = "data.micro_batch", "data.accumulate", "precision"
 EXPERT_WAY, LOSS_CHUNK, RECOMPUTE = "compute.experts", "compute.loss_chunk", "compute.recompute"
-# A chunk of the loss is this share of a micro-batch's tokens, and no smaller than this many.
+# A chunk of the loss has a half or a quarter of a micro-batch's tokens, and at least this many.
 CHUNK_SHARES, SMALLEST_CHUNK = (2, 4), 32
-# A block computed again adds a forward pass to forward and backward, which are three parts.
+# Forward and backward are three equal parts of FLOP; recomputed blocks add a second forward pass.
 RECOMPUTED_FLOP = {"none": 1.0, "block": 4 / 3}
 LOAD = "expert_load"
 
@@ -85,8 +93,9 @@ KNOBS = (
         keys=(EXPERT_WAY,),
         affects=frozenset({Effect.TIME, Effect.MEMORY}),
         options=_expert_ways,
-        doubt="measured with the experts' load of the first steps, where the fullest expert has "
-        "{expert_load:.1f} times an even share; balancing evens it out later, and the order may change",
+        doubt="measured in the first steps, where the fullest expert has {expert_load:.1f} times "
+        "an even share of the tokens; the load gets more even later, and then another way may be "
+        "faster",
         is_always_doubted=True,
     ),
     KnobSpec(
@@ -114,8 +123,8 @@ KNOBS = (
         keys=(PRECISION,),
         affects=frozenset({Effect.TIME, Effect.MEMORY, Effect.QUALITY}),
         options=_precisions,
-        doubt="the quality of another precision was not measured: "
-        "compare the held-out loss of both",
+        doubt="the quality of another precision was not measured; "
+        "train with both and compare the held-out loss",
     ),
     KnobSpec(
         name="shapes",
@@ -123,7 +132,7 @@ KNOBS = (
         keys=("model.hidden", "model.expert_width", "model.heads", "model.head_dim", "model.vocab"),
         affects=frozenset({Effect.TIME, Effect.MEMORY, Effect.QUALITY}),
         options=_shapes,
-        doubt="the quality of another shape was not measured: "
+        doubt="the quality of another shape was not measured; "
         "train both on your data and compare the held-out loss",
     ),
     KnobSpec(
@@ -136,7 +145,7 @@ KNOBS = (
 
 
 def settings(config: ZayaConfig, ranks: int) -> RunSettings:
-    """Return `config` in typed groups; `ranks` is used where the config leaves the ranks open."""
+    """Return `config` in typed groups; `ranks` applies if the config does not set its ranks."""
     data, compute, rule = config.data, config.compute, config.optimizer
     count = config.launch.ranks or ranks
     caps = config.ddp.bucket_cap_mb
@@ -145,7 +154,7 @@ def settings(config: ZayaConfig, ranks: int) -> RunSettings:
         ModelSetting(
             key=EXPERT_WAY,
             value=compute.experts,
-            why="how experts are computed is the model's own code here",
+            why="the computation of experts is this model's own code",
         )
     ]
     if compute.loss_chunk:
@@ -154,7 +163,7 @@ def settings(config: ZayaConfig, ranks: int) -> RunSettings:
             ModelSetting(
                 key=LOSS_CHUNK,
                 value=compute.loss_chunk,
-                why="a loss in chunks is the model's own code here",
+                why="the loss in chunks is this model's own code",
             ),
         )
     return RunSettings(
@@ -184,7 +193,7 @@ def settings(config: ZayaConfig, ranks: int) -> RunSettings:
 
 
 def counts(config: ZayaConfig) -> Mapping[str, int]:
-    """Return the parameters by kind."""
+    """Return the numbers of parameters by kind."""
     described = shapes.describe(config)
     return {
         "total": described.total_elements,
@@ -194,10 +203,10 @@ def counts(config: ZayaConfig) -> Mapping[str, int]:
 
 
 class ZayaAsRanks:
-    """What the strategy asks of this model."""
+    """What the strategy ddp needs of this model."""
 
     def memory(self, config: Any, *, ranks: int, readings: Mapping[str, float]) -> MemoryNeed:
-        """Return the peak of a rank's tensors; padded experts need more where the load is uneven."""
+        """Return the peak memory of a rank's tensors; an uneven load needs more if padded."""
         return memory.need(config, ranks=ranks, load=readings.get(LOAD, 1.0))
 
 

@@ -15,39 +15,39 @@ from mi300bench_training.schedule import warmup_cosine
 from mi300bench_training.zaya1.config import DEFAULT, DdpConfig, ZayaConfig, ZayaOptimizerConfig
 from mi300bench_training.zaya1.model import Zaya
 
-# The rate falls to this share of its peak.
+# The learning rate falls to this share of its peak.
 FLOOR = Fraction(1, 3)
 
 
 def wrap(model: Zaya, ddp: DdpConfig) -> DistributedDataParallel:
     """Return the model under DDP with the configured buckets.
 
-    Gradients are views of the buckets: no copy.
+    Gradients are views of the buckets, so they are not copied.
     """
     caps: dict[str, object] = {}
     if isinstance(ddp.bucket_cap_mb, list):
         caps["bucket_cap_mb_list"] = ddp.bucket_cap_mb
     elif ddp.bucket_cap_mb != DEFAULT:
         caps["bucket_cap_mb"] = ddp.bucket_cap_mb
-    # The balancer keeps the biases equal, so DDP need not send buffers; torch 2.13 renamed the
-    # option for it.
+    # The balancer keeps the biases of all ranks equal, so DDP must not send buffers. torch 2.13
+    # renamed this option.
     known = inspect.signature(DistributedDataParallel.__init__).parameters
     sync = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     return DistributedDataParallel(model, gradient_as_bucket_view=True, **{sync: False}, **caps)
 
 
 def learning_rate(config: ZayaOptimizerConfig, step: int, steps: int) -> float:
-    """Return the rate of `step`: linear warm-up, then a cosine to a third of the peak."""
+    """Return the learning rate of `step`: linear warm-up, then a cosine to a third of the peak."""
     return warmup_cosine(
         step, peak=config.lr, warmup_steps=config.warmup_steps, steps=steps, floor=FLOOR
     )
 
 
 class Balancer:
-    """Moves the routers' biases towards an even load, by AdamW on each share's distance from 1/E.
+    """Moves the routers' biases to an even load, by AdamW on each share's distance from 1/E.
 
-    Counts are summed over micro-batches and ranks, so that all ranks keep the same biases. The bias
-    of the skip expert does not change.
+    Counts are summed over micro-batches and ranks, so all ranks have the same biases. The bias of
+    the skip expert does not change.
     """
 
     def __init__(self, model: Zaya, lr: float, *, over_ranks: bool) -> None:
@@ -65,14 +65,14 @@ class Balancer:
         )
 
     def shares(self) -> torch.Tensor:
-        """Return each expert's share of all ranks' tokens since the last step, [blocks, E + 1]."""
+        """Return each expert's share of all tokens since the last step, as [blocks, E + 1]."""
         counts, self.counts = self.counts, torch.zeros_like(self.counts)
         if self.over_ranks:
             dist.all_reduce(counts)
         return counts / counts.sum(dim=1, keepdim=True)
 
     def step(self) -> torch.Tensor:
-        """Move the biases by the counts since the last step; return the shares."""
+        """Update the biases from the counts since the last step; return the shares."""
         shares = self.shares()
         gradient = shares - shares[:, :-1].sum(dim=1, keepdim=True) / self.experts
         gradient[:, -1] = 0.0
@@ -100,7 +100,7 @@ class Stepper:
         return loss
 
     def backward(self, loss: torch.Tensor) -> None:
-        """Add the gradients of one micro-batch's share in the mean over all of them."""
+        """Add the gradients of one micro-batch, as its part of the mean over all of them."""
         (loss / self.config.data.accumulate).backward()
 
     def is_last(self, micro: int) -> bool:
@@ -135,7 +135,7 @@ class Stepper:
 
 
 def stepper(config: ZayaConfig, model: Zaya, *, communicate: bool) -> Stepper:
-    """Return what one step needs; under DDP where ranks are to communicate."""
+    """Return the stepper of a model, under DDP if ranks communicate."""
     trained = wrap(model, config.ddp) if communicate else model
     return Stepper(
         config=config,

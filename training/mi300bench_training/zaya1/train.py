@@ -1,6 +1,6 @@
 """A run from start to end: ranks, text, model, steps, held-out loss, one record.
 
-The same alone and under torchrun.
+It is the same for one process and under torchrun.
 """
 
 import threading
@@ -26,7 +26,7 @@ from mi300bench_training.zaya1.step import Stepper
 
 METHOD = 2
 HELD_OUT_SEQUENCES = 64
-# Held-out sequences are drawn with a seed of their own, the same for every run.
+# The seed that draws the held-out sequences; it is the same for every run.
 HELD_OUT_SEED = 20_260_101
 LARGEST_SHOWN = 5
 
@@ -43,9 +43,9 @@ def main(
     every: int = 50,
     resume: bool = False,
 ) -> Measurement:
-    """Train for `config.steps` steps; give the sink one record and return it.
+    """Train for `config.steps` steps; pass one record to `sink` and return it.
 
-    Rank 0 alone prints and saves.
+    Only rank 0 prints and saves.
     """
     context = torch_ranks.join(kind, threads=threads)
     is_first = context.rank == 0
@@ -95,20 +95,20 @@ def main(
 
 
 def preflight(config: ZayaConfig, *, folder: Path | None) -> None:
-    """Raise what a run would raise about its text and the checkpoint in `folder`."""
+    """Raise the errors of a run's text and of its checkpoint in `folder`, before it starts."""
     data.load(config)
     if folder is not None:
         checkpoint.check(folder)
 
 
 def model_lines(config: ZayaConfig) -> list[str]:
-    """Return the size of the model and its largest parameters as lines: what DDP cannot split."""
+    """Return lines about the size of the model and its largest gradients."""
     described = shapes.describe(config)
     rows = sorted(described.parameters, key=lambda p: -p.elements)[:LARGEST_SHOWN]
     return [
         f"zaya1 {config.preset}: {described.total_elements:,} parameters, "
         f"{described.active_elements:,} active",
-        "largest gradients, which DDP never splits:",
+        "largest gradients (DDP never splits one):",
         *(
             f"  {format_bytes(4 * p.elements):>10}  {'x'.join(map(str, p.shape)):>16}  {p.name}"
             for p in rows
@@ -117,7 +117,7 @@ def model_lines(config: ZayaConfig) -> list[str]:
 
 
 def tokens_of_a_step(config: ZayaConfig, *, ranks: int) -> int:
-    """Return how many tokens all ranks train on in a step."""
+    """Return the tokens of a step over all ranks."""
     return config.data.seq_len * config.data.micro_batch * config.data.accumulate * ranks
 
 
@@ -128,7 +128,7 @@ def one_step(
     number: int,
     stop: threading.Event,
 ) -> tuple[float, bool]:
-    """Run step `number`; return its mean loss over the ranks, and whether any rank is to stop."""
+    """Run step `number`; return its mean loss over the ranks, and whether any rank has to stop."""
     batches = data.micro_batches(
         streams,
         stepper.config,
@@ -145,7 +145,7 @@ def one_step(
 
 
 def held_out_loss(stepper: Stepper, streams: TokenStreams, context: RankContext) -> float:
-    """Return the mean loss on held-out sequences, which do not depend on ranks or micro-batch."""
+    """Return the mean loss on held-out sequences; it does not depend on ranks or micro-batch."""
     config, where = stepper.config, context.device.torch_name
     total = torch.zeros((), device=where)
     with torch.no_grad():
@@ -167,7 +167,7 @@ def held_out_loss(stepper: Stepper, streams: TokenStreams, context: RankContext)
 def record_of(
     result: RunResult, config: ZayaConfig, context: RankContext, *, is_tuned: bool
 ) -> Measurement:
-    """Return the run as a record: what was trained, and how."""
+    """Return the run as a record."""
     return result.record(
         probe="zaya1.train",
         method=METHOD,
