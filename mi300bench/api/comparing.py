@@ -77,7 +77,7 @@ class TwoSides:
             raise CheckError(
                 f"the probe {probes[0].family} is slower on {slower}: "
                 f"it takes {probes[0].ratio.as_ratio} of the time",
-                hint="list its points with --all; more runs of each side separate noise from change",
+                hint="list its points with --all; more runs of a side separate noise from change",
             )
 
 

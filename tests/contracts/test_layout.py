@@ -103,7 +103,9 @@ def test_queries_alone_need_duckdb_and_pandas() -> None:
     assert not heavy & {name for node in source.tree.body for name in imports(node, is_deep=False)}
     graph = graph_of(sources())
     users = {module for module, imported in graph.items() if source.module in imported}
-    assert {m for m in users if not m.startswith("mi300bench.api.")} <= {"mi300bench.cli.records.query"}
+    assert {m for m in users if not m.startswith("mi300bench.api.")} <= {
+        "mi300bench.cli.records.query"
+    }
 
 
 def test_every_command_that_a_message_names_exists_with_its_options() -> None:

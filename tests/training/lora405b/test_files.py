@@ -15,18 +15,11 @@ import jax.numpy as jnp  # noqa: E402
 from tests.training.lora405b.hugging_face import CONFIG, reference, weights_of  # noqa: E402
 
 from mi300bench_training.history import RunHistory  # noqa: E402
-from mi300bench_training.lora405b import (  # noqa: E402
-    adapters,
-    checkpoint,
-    model,
-    peft_files,
-    sharding,
-    step,
-    weights,
-)
-from mi300bench_training.lora405b.checkpoint import LoraRun  # noqa: E402
+from mi300bench_training.lora405b import adapters, model, sharding, step  # noqa: E402
 from mi300bench_training.lora405b.config import MeshConfig  # noqa: E402
 from mi300bench_training.lora405b.data import Cursor  # noqa: E402
+from mi300bench_training.lora405b.files import checkpoint, peft_files, weights  # noqa: E402
+from mi300bench_training.lora405b.files.checkpoint import LoraRun  # noqa: E402
 from mi300bench_training.lora405b.spec import TRAINER  # noqa: E402
 
 SPLIT = TRAINER.override(CONFIG, {"mesh.dp": 2, "mesh.fsdp": 2, "mesh.mp": 2, "data.batch": 8})
@@ -149,7 +142,7 @@ def test_a_damaged_or_foreign_adapter_is_named(trained, tmp_path: Path) -> None:
             peft_files.require_same(
                 tmp_path, TRAINER.override(CONFIG, {f"lora.{name}": value}).lora
             )
-    with pytest.raises(RecordError, match="lora_[AB]"):  # of the layers that are no targets
+    with pytest.raises(RecordError, match=r"lora_[AB]"):  # of the layers that are no targets
         peft_files.load(
             tmp_path, CONFIG.model, TRAINER.override(CONFIG, {"lora.targets": ("q_proj",)}).lora
         )

@@ -7,7 +7,8 @@ from mi300bench.errors import RecordError
 from mi300bench.strategies.mesh.compile_step import CompiledStep, compile_all
 from tests.training.runs import call
 
-from mi300bench_training.lora405b import hlo, shapes
+from mi300bench_training.lora405b import shapes
+from mi300bench_training.lora405b.compiled import hlo
 from mi300bench_training.lora405b.spec import TRAINER
 
 MODULE = """HloModule jit_step, num_partitions=4

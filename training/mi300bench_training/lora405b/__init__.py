@@ -7,15 +7,12 @@ model.py       Llama 3.1 with frozen weights and adapters
 adapters.py    adapters: random start, merging
 sharding.py    the mesh axis of each axis of each tensor
 data.py        text, tokens, packed rows
-weights.py     the frozen weights, from Hugging Face files or random
-peft_files.py  adapters in PEFT's files
 step.py        loss, optimizer, one training step
 train.py       a run from start to end
-checkpoint.py  the contents of a checkpoint
 multihost.py   several processes of one run
 readings.py    readings of the process in each step
 measure.py     its probe: a step
 spec.py        what the trainer declares to the library
-plan.py        a step of any size, compiled without weights: bytes, collectives, FLOP
-hlo.py         what a device communicates and computes, read from a compiled module
+files/         frozen weights, PEFT folders, checkpoints
+compiled/      a step of any size, compiled without weights: bytes, collectives, FLOP
 """

@@ -14,8 +14,9 @@ import jax
 from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Series, Work
 
-from mi300bench_training.lora405b import data, shapes, sharding, step, weights
+from mi300bench_training.lora405b import data, shapes, sharding, step
 from mi300bench_training.lora405b.data import Cursor
+from mi300bench_training.lora405b.files import weights
 from mi300bench_training.lora405b.readings import live_bytes
 from mi300bench_training.lora405b.spec import TRAINER
 from mi300bench_training.lora405b.train import start_state

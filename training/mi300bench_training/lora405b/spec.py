@@ -295,7 +295,7 @@ TRAINER = TrainerSpec(
     counts=counts,
     settings=settings,
     mesh_model=LoraOnAMesh(),
-    planner="mi300bench_training.lora405b.plan",
+    planner="mi300bench_training.lora405b.compiled.plan",
     planned_keys=(
         BATCH,
         SEQ_LEN,

@@ -17,19 +17,11 @@ from mi300bench.schema.record import Measurement, World
 from mi300bench_training.checkpoint import resume_line
 from mi300bench_training.ending import Ending, ending_after, is_save_due
 from mi300bench_training.history import RunHistory, RunResult
-from mi300bench_training.lora405b import (
-    checkpoint,
-    data,
-    multihost,
-    peft_files,
-    shapes,
-    sharding,
-    step,
-    weights,
-)
-from mi300bench_training.lora405b.checkpoint import LoraRun
+from mi300bench_training.lora405b import data, multihost, shapes, sharding, step
 from mi300bench_training.lora405b.config import LoraRunConfig
 from mi300bench_training.lora405b.data import Cursor, PackedText
+from mi300bench_training.lora405b.files import checkpoint, peft_files, weights
+from mi300bench_training.lora405b.files.checkpoint import LoraRun
 from mi300bench_training.lora405b.readings import Stopwatch, live_bytes
 from mi300bench_training.stopping import stop_between_steps
 

@@ -19,7 +19,7 @@ from mi300bench.errors import RecordError
 from mi300bench_training.lora405b import model as llama
 from mi300bench_training.lora405b import sharding
 from mi300bench_training.lora405b.config import LoraRunConfig
-from mi300bench_training.lora405b.peft_files import PLACES
+from mi300bench_training.lora405b.files.peft_files import PLACES
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 NORMS = {"attention_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}

@@ -15,9 +15,10 @@ import numpy as np
 from mi300bench_training import checkpoint
 from mi300bench_training.checkpoint import SavedRun
 from mi300bench_training.history import RunHistory
-from mi300bench_training.lora405b import multihost, peft_files, sharding
+from mi300bench_training.lora405b import multihost, sharding
 from mi300bench_training.lora405b.config import LoraRunConfig
 from mi300bench_training.lora405b.data import Cursor
+from mi300bench_training.lora405b.files import peft_files
 
 OPTIMIZER = "optimizer.safetensors"
 # The settings that must be equal for a run to continue; mesh and compute may differ.

@@ -1,8 +1,8 @@
 """A training step of any size, compiled without weights: a device's memory, communication and FLOP.
 
 It runs in a separate process, because JAX reads the number of virtual devices only once:
-``python -m mi300bench_training.lora405b.plan`` reads a list of configs as JSON and prints the
-figures of each as one line of JSON, in the same order.
+``python -m mi300bench_training.lora405b.compiled.plan`` reads a list of configs as JSON and prints
+the figures of each as one line of JSON, in the same order.
 
 Arguments are exact: they are the arrays that a device gets. Temporary bytes are an upper bound,
 because the CPU backend schedules for a CPU. It must not move conversions out of the loop over
@@ -63,7 +63,8 @@ def compile_step(config: Any, folder: Path) -> CompiledFigures:
     import jax.numpy as jnp
     from jax.sharding import NamedSharding
 
-    from mi300bench_training.lora405b import hlo, model, sharding, step
+    from mi300bench_training.lora405b import model, sharding, step
+    from mi300bench_training.lora405b.compiled import hlo
 
     start = time.monotonic()
     mesh = sharding.make_mesh(config.mesh)
