@@ -115,8 +115,8 @@ def tune_from_store(job: Job, settings: Settings, *, confirm_by_runs: bool = Tru
     chosen = []
     for record in read_records(settings.store, warn=settings.say):
         labelled = strategy.labelled(job, settings, [record.world])
-        is_asked_for = (record.origin, record.source) == (labelled.origin, labelled.source)
-        if record.node == settings.node and is_asked_for:
+        has_origin = (record.origin, record.source) == (labelled.origin, labelled.source)
+        if record.node == settings.node and has_origin:
             chosen.append(record)
     return tune(job, newest_records(chosen), settings, confirm_by_runs=confirm_by_runs)
 
