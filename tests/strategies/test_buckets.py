@@ -5,9 +5,9 @@ SIZES = [30 * MIB, 2 * MIB, 2 * MIB, 40 * MIB]
 
 
 def test_values_that_pack_alike_are_one_candidate() -> None:
-    found = distinct_packings(SIZES, ["default", 0.5, 1, 25, one_bucket_mib(SIZES)])
-    assert [candidate.value for candidate in found] == ["default", 0.5, one_bucket_mib(SIZES)]
-    assert found[0].same_as == (25,) and found[1].same_as == (1,)
+    packings = distinct_packings(SIZES, ["default", 0.5, 1, 25, one_bucket_mib(SIZES)])
+    assert [candidate.value for candidate in packings] == ["default", 0.5, one_bucket_mib(SIZES)]
+    assert packings[0].same_as == (25,) and packings[1].same_as == (1,)
 
 
 def test_the_default_comes_first_and_one_bucket_holds_all() -> None:

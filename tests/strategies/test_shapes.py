@@ -73,18 +73,18 @@ def test_at_one_rate_a_shape_costs_its_flop_and_the_rest_goes_with_the_width() -
 def test_variants_keep_the_budget_and_are_models_that_can_be_built() -> None:
     config = TRAINER.preset("zaya1-8b")
     budget = shapes.describe(config).active_elements
-    found = shapes.variants(config, 0.02)
-    assert len(found) > 20
+    variants = shapes.variants(config, 0.02)
+    assert len(variants) > 20
     described = shapes.describe(config)
     whole = described.total_elements - described.embedding_elements
-    for keys in found:
+    for keys in variants:
         changed = TRAINER.override(config, keys)
         other = shapes.describe(changed)
         assert abs((other.total_elements - other.embedding_elements) / whole - 1) <= 0.02
         assert abs(shapes.describe(changed).active_elements / budget - 1) <= 0.02
         assert changed.model.heads * changed.model.head_dim == 1024
-    assert {"model.vocab": 262_400} in found  # padded to a multiple of 256
-    assert len(shapes.variants(config, 0.001)) < len(found)
+    assert {"model.vocab": 262_400} in variants  # padded to a multiple of 256
+    assert len(shapes.variants(config, 0.001)) < len(variants)
 
 
 def test_padding_is_no_useful_work() -> None:

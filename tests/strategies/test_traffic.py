@@ -81,8 +81,8 @@ def test_a_slow_all_reduce_moves_the_choice_and_the_evidence_is_named() -> None:
 
 
 def test_every_factorisation_is_there_once_and_bounds_span_hidden_and_not() -> None:
-    found = meshes(8)
-    assert len(found) == 10 and all(mesh.devices == 8 for mesh in found)
+    every = meshes(8)
+    assert len(every) == 10 and all(mesh.devices == 8 for mesh in every)
     compute = Interval(low=1.0, mid=2.0, high=3.0)
     step = step_of(Mesh(dp=1, fsdp=8, mp=1), traffic(1024, "none"), curves, compute)
     wire = step.gather_s + step.reduce_s

@@ -86,7 +86,7 @@ def timeline(make_record, job: Job):
 
 @pytest.fixture
 def records(make_record, job: Job, timeline):
-    found = [
+    rows = [
         make_record(
             "collective.all_reduce",
             params={"bytes": s, "dtype": "float32"},
@@ -102,7 +102,7 @@ def records(make_record, job: Job, timeline):
         "compute_beside_s": (1.1,),
         "both_s": (1.6,),
     }
-    found.append(
+    rows.append(
         make_record(
             "overlap",
             params={"bytes": MIB, "inflight": 2},
@@ -111,7 +111,7 @@ def records(make_record, job: Job, timeline):
             work=Work(message_bytes=2 * MIB),
         )
     )
-    return [*found, timeline()]
+    return [*rows, timeline()]
 
 
 def test_a_choice_names_the_records_it_rests_on(job: Job, records) -> None:
@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(
     job: Job, records, timeline
 ) -> None:
     small = next(layout for layout in layouts_of(job) if layout.micro_batch == 1)
-    found = [
+    stored = [
         *records,
         timeline(small, stretch=0.5),
         timeline(**{"compute.recompute": "block"}, stretch=1.2),
@@ -170,13 +170,13 @@ def test_what_does_not_fit_is_not_weighed_and_nothing_fitting_names_the_nearest(
     limits = [need_of(job, job.with_keys({"data.micro_batch": size})) for size in (1, 4)]
     tight = replace(job, memory_limit=sum(limits) / 2)
     assert {"compute.recompute": "block"} in run_options(tight)[ZAYA1.knob("recompute")]
-    space = space_of(tight, found)
+    space = space_of(tight, stored)
     ranked, best = search(tight, space)
     assert all(space.memory.held(row.candidate) <= tight.memory_limit for row in ranked)
     assert best.changed
     small_job = replace(job, memory_limit=1e6)
     with pytest.raises(PlanError) as caught:
-        search(small_job, space_of(small_job, found))
+        search(small_job, space_of(small_job, stored))
     assert "976.6 KiB" in str(caught.value) and "--memory-limit" in caught.value.hint
     assert "micro_batch 1" in str(caught.value)  # it needs least
 
@@ -187,7 +187,7 @@ def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fi
 
     small = next(layout for layout in layouts_of(job) if layout.micro_batch == 1)
     chunk = timeline(stretch=0.5, **{"compute.loss_chunk": 256})
-    found = [*records, timeline(small, stretch=0.6), chunk]
+    stored = [*records, timeline(small, stretch=0.6), chunk]
     default_need = need_of(job, job.config, load=2.0)
     limit = 1.3 * default_need
     measured: list[dict] = []
@@ -219,12 +219,12 @@ def test_near_the_limit_the_pick_is_measured_and_the_search_goes_on_until_one_fi
         "held_bytes": (default_need,),
         "expert_load": (2.0,),
     }
-    found.append(
+    stored.append(
         make_record(
             "zaya1.memory", params=step_params(job, {}), world=WORLD, series=own, id="default's"
         )
     )
-    space = space_of(tight, found)
+    space = space_of(tight, stored)
     _, best = search(tight, space)
     assert "loss_chunk" in best.changed and space.memory.is_near(best)
     assert search_what_fits(tight, space, may_run=False)[1] == best and not measured
@@ -263,7 +263,7 @@ def test_the_memory_of_another_config_corrects_nothing(make_record, job: Job, re
         {"data.accumulate": 8},
         {"compute.loss_chunk": 256},
     ]
-    found = [
+    others_records = [
         make_record(
             "zaya1.memory",
             params=step_params(job, {}) | other,
@@ -273,7 +273,7 @@ def test_the_memory_of_another_config_corrects_nothing(make_record, job: Job, re
         )
         for number, other in enumerate(others)
     ]
-    assert space_of(job, [*records, *found]).memory.doubts()
+    assert space_of(job, [*records, *others_records]).memory.doubts()
 
 
 def test_points_of_whole_steps_keep_the_accumulation(job: Job) -> None:
@@ -326,11 +326,11 @@ def test_records_of_two_devices_are_refused(job: Job, records, make_record) -> N
 def test_one_rank_has_no_buckets_and_all_other_knobs(job: Job, timeline) -> None:
     alone = replace(job, world=ALONE)
     assert not [point for point in points_of(alone) if point.probe.startswith("collective")]
-    found = [
+    stored = [
         timeline(default_layout(alone)),
         timeline(default_layout(alone), **{"compute.experts": "loop"}),
     ]
-    tuned = tune(alone, found, Settings(), confirm_by_runs=False)
+    tuned = tune(alone, stored, Settings(), confirm_by_runs=False)
     assert (
         "ddp.bucket_cap_mb" not in tuned.config.choices
         and "compute.experts" in tuned.config.choices

@@ -51,7 +51,7 @@ def job_of(preset: str = "405b", world: World = GPUS, **parts) -> Job:
 
 def curves(make_record, *, busbw: float = 336e9, latency: float = 20e-6, **parts):
     """Records of the collectives in a ring at `busbw`, and one product at half an MI300X's peak."""
-    found = [
+    links = [
         make_record(
             f"jax.collective.{op}",
             params={"bytes": size, "dtype": "float32"},
@@ -74,7 +74,7 @@ def curves(make_record, *, busbw: float = 336e9, latency: float = 20e-6, **parts
         work=Work(flop=2 * n**3),
         **parts,
     )
-    return [*found, product]
+    return [*links, product]
 
 
 @pytest.fixture

@@ -13,17 +13,17 @@ from mi300bench_training.lora405b.data import END, IGNORED, START, Cursor, Docum
 
 
 def test_targets_stay_within_a_document_and_prompts_are_not_learned() -> None:
-    found = data.pack([Document(tokens=[1, 2, 3, 4], prompt=2), Document(tokens=[5, 6, 7, 8])], 8)
-    assert found["tokens"].tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]]
-    assert found["targets"].tolist() == [[IGNORED, 3, 4, IGNORED, 6, 7, 8, IGNORED]]
-    assert found["documents"].tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]]
+    packed = data.pack([Document(tokens=[1, 2, 3, 4], prompt=2), Document(tokens=[5, 6, 7, 8])], 8)
+    assert packed["tokens"].tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]]
+    assert packed["targets"].tolist() == [[IGNORED, 3, 4, IGNORED, 6, 7, 8, IGNORED]]
+    assert packed["documents"].tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]]
 
 
 def test_a_document_over_the_end_of_a_row_goes_on_in_the_next() -> None:
-    found = data.pack([Document(tokens=[1, 2, 3]), Document(tokens=[4, 5, 6, 7, 8])], 4)
-    assert found["tokens"].tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
-    assert found["documents"].tolist() == [[0, 0, 0, 1], [0, 0, 0, 0]]
-    assert found["targets"].tolist() == [[2, 3, IGNORED, 5], [6, 7, 8, IGNORED]]
+    packed = data.pack([Document(tokens=[1, 2, 3]), Document(tokens=[4, 5, 6, 7, 8])], 4)
+    assert packed["tokens"].tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
+    assert packed["documents"].tolist() == [[0, 0, 0, 1], [0, 0, 0, 0]]
+    assert packed["targets"].tolist() == [[2, 3, IGNORED, 5], [6, 7, 8, IGNORED]]
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_a_cursor_behind_a_text_that_shrank_begins_the_next_epoch() -> None:
 @pytest.mark.parametrize("count", [1, 2, 19, 40])
 def test_what_is_held_out_is_never_trained_on(count: int) -> None:
     """Also of one document, as a plain text file is: the last twentieth of its tokens."""
-    found = [
+    documents = [
         Document(tokens=list(range(1000 * n, 1000 * n + 200 + n)), prompt=3) for n in range(count)
     ]
-    kept, held = data.split(found, 8)
+    kept, held = data.split(documents, 8)
     tokens = [{t for document in part for t in document.tokens} for part in (kept, held)]
     assert not tokens[0] & tokens[1] and len(tokens[0] | tokens[1]) == sum(
         200 + n for n in range(count)
@@ -137,7 +137,7 @@ def test_a_line_ends_at_a_newline_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "marks", [("<|begin_of_text|>", "<|end_of_text|>"), ("[A]", "[Z]"), None], ids=str
 )
-def test_a_tokenizer_s_own_marks_stand_around_a_document(
+def test_a_document_has_the_marks_of_its_tokenizer(
     tmp_path: Path, marks: tuple[str, str] | None
 ) -> None:
     tokenizers = pytest.importorskip("tokenizers")
@@ -145,15 +145,16 @@ def test_a_tokenizer_s_own_marks_stand_around_a_document(
     built = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="ask"))
     built.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     built.save(str(tmp_path / "tokenizer.json"))
-    if marks == ("[A]", "[Z]"):  # names that only the file beside it tells
-        told = {"bos_token": "[A]", "eos_token": {"content": "[Z]"}}
-        (tmp_path / "tokenizer_config.json").write_text(json.dumps(told))
+    if marks == ("[A]", "[Z]"):  # unusual names, from the file next to it
+        config = {"bos_token": "[A]", "eos_token": {"content": "[Z]"}}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     tokenizer = data.Tokenizer(str(tmp_path / "tokenizer.json"), 384)
     document = tokenizer.document("ask", "answer")
     if marks is None:
         assert (
             document == Document(tokens=[0, 1], prompt=1)
-            and tokenizer.missing == "documents have no mark of their start and end"
+            and (tokenizer.start, tokenizer.end) == (None, None)
+            and tokenizer.missing
         )
     else:
         assert document == Document(tokens=[2, 0, 1, 3], prompt=2) and not tokenizer.missing

@@ -85,13 +85,13 @@ def test_we_open_peft_s_adapter_and_give_its_logits(theirs, tokens, tmp_path: Pa
         {f"lora.{name}": getattr(ours, name) for name in ("rank", "alpha", "rslora", "targets")},
     )
     low = peft_files.load(tmp_path / "theirs", config.model, config.lora)
-    found = np.asarray(
+    logits = np.asarray(
         model.logits(
             config, weights_of(theirs), jax.tree.map(jnp.asarray, low), jnp.asarray(tokens)
         )
     )
     with torch.no_grad():
-        assert np.abs(found - wrapped(torch.tensor(tokens)).logits.numpy()).max() < 1e-4
+        assert np.abs(logits - wrapped(torch.tensor(tokens)).logits.numpy()).max() < 1e-4
 
 
 def test_a_hugging_face_folder_is_read_shard_by_shard_onto_a_mesh(

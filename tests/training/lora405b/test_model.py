@@ -110,7 +110,7 @@ def test_adapter_gradients_agree_with_peft(pair, tokens) -> None:
         {"compute.remat": "dots", "compute.unroll": 2},
     ):
         config = TRAINER.override(CONFIG, keys)
-        value, found = loss_and_gradients(config, weights, drawn, batch)
+        value, gradients = loss_and_gradients(config, weights, drawn, batch)
         assert float(value) == pytest.approx(float(expected.detach()), abs=1e-5)
         checked = 0
         for name, parameter in wrapped.named_parameters():
@@ -120,7 +120,7 @@ def test_adapter_gradients_agree_with_peft(pair, tokens) -> None:
             words = name.split(".")
             target = next(word for word in words if word in TARGETS)
             part = "a" if "lora_A" in words else "b"
-            mine = matrix_of(found, target, part, words)
+            mine = matrix_of(gradients, target, part, words)
             assert np.abs(np.asarray(mine).T - parameter.grad.numpy()).max() < 1e-4, name
             checked += 1
         assert checked == 2 * (4 * 7 + 1)
@@ -142,9 +142,9 @@ def test_only_b_has_a_gradient_at_first_and_a_follows(pair, tokens) -> None:
     _, weights, _ = pair
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
     batch = batch_of(tokens)
-    _, found = loss_and_gradients(CONFIG, weights, fresh, batch)
-    assert float(jnp.abs(found["layers"]["q_proj"]["a"]).max()) == 0
-    assert float(jnp.abs(found["layers"]["q_proj"]["b"]).max()) > 0
+    _, gradients = loss_and_gradients(CONFIG, weights, fresh, batch)
+    assert float(jnp.abs(gradients["layers"]["q_proj"]["a"]).max()) == 0
+    assert float(jnp.abs(gradients["layers"]["q_proj"]["b"]).max()) > 0
 
 
 def test_a_document_does_not_see_the_one_before_it(pair, tokens) -> None:

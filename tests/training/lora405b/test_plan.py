@@ -47,15 +47,15 @@ ENTRY %main (x: bf16[8,16]) -> f32[] {
 
 
 def test_a_loop_s_collectives_and_products_count_as_often_as_it_runs() -> None:
-    found = hlo.traffic(MODULE, 4)
-    assert found.calls == {"all-gather": 126, "all-reduce": 127}
-    assert found.received["all-gather"] == 126 * 3 / 4 * 16 * 16 * 2
-    assert found.received["all-reduce"] == 126 * 2 * 1 / 2 * 8 * 16 * 2 + 2 * 3 / 4 * 4
-    assert found.among == {
+    traffic = hlo.traffic(MODULE, 4)
+    assert traffic.calls == {"all-gather": 126, "all-reduce": 127}
+    assert traffic.received["all-gather"] == 126 * 3 / 4 * 16 * 16 * 2
+    assert traffic.received["all-reduce"] == 126 * 2 * 1 / 2 * 8 * 16 * 2 + 2 * 3 / 4 * 4
+    assert traffic.among == {
         4: 126 * 3 / 4 * 16 * 16 * 2 + 2 * 3 / 4 * 4,
         2: 126 * 2 * 1 / 2 * 8 * 16 * 2,
     }
-    assert found.flop == 126 * 2 * 8 * 16 * 16
+    assert traffic.flop == 126 * 2 * 8 * 16 * 16
 
 
 def test_a_sum_of_all_reduces_is_one() -> None:
@@ -185,7 +185,7 @@ def test_tensor_parallel_moves_what_the_closed_form_says_and_less_than_fsdp() ->
     [
         (["--mesh", "1,4,1"], "4 devices"),
         (["--mesh", "eight"], "eight"),
-        (["--mesh", "8,1,1", "--batch", "4"], "dp x fsdp"),
+        (["--mesh", "8,1,1", "--batch", "4"], "dp=8 x fsdp=1"),
         (["--preset", "9b"], "9b"),
         (["--devices", "0"], "--devices"),
         (["--fit", "--batch", "4"], "--batch"),

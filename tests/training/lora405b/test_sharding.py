@@ -72,10 +72,10 @@ def one_device(start):
 def test_every_mesh_takes_the_steps_of_one_device(mesh, start, one_device) -> None:
     expected, losses = one_device
     config = on(mesh)
-    found, sharded = three_steps(config, sharding.make_mesh(config.mesh), start)
+    state, sharded = three_steps(config, sharding.make_mesh(config.mesh), start)
     assert sharded == pytest.approx(losses, abs=1e-5) and losses[2] < losses[0]
     for one, other in zip(
-        jax.tree.leaves(found["adapters"]), jax.tree.leaves(expected["adapters"]), strict=True
+        jax.tree.leaves(state["adapters"]), jax.tree.leaves(expected["adapters"]), strict=True
     ):
         assert np.abs(one - other).max() < 1e-5
 

@@ -117,7 +117,7 @@ def test_a_run_continues_on_another_mesh_of_devices_that_are_emulated(
 @pytest.mark.parametrize(
     ("keys", "code", "named"),
     [
-        (("mesh.fsdp=8",), 2, "dp x fsdp"),
+        (("mesh.fsdp=8",), 2, "dp=1 x fsdp=8"),
         (("data.batch",), 2, "data.batch"),
         (("data.magic=1",), 2, "magic"),
         (("mesh.mp=8", "model.ffn=350"), 2, "350"),

@@ -138,9 +138,9 @@ def test_the_8b_model_needs_what_its_weights_say() -> None:
         TRAINER.preset("zaya1-8b"),
         {"compute.loss_chunk": 1024, "compute.recompute": "block", "data.micro_batch": 1},
     )
-    found = memory.need(config, ranks=8)
+    need = memory.need(config, ranks=8)
     assert (
-        found.parts["parameters"] == 4 * 8_840_488_784
-        and found.parts["optimizer"] == 8 * 8_840_488_784
+        need.parts["parameters"] == 4 * 8_840_488_784
+        and need.parts["optimizer"] == 8 * 8_840_488_784
     )
-    assert found.peak_bytes < 206_141_652_992
+    assert need.peak_bytes < 206_141_652_992

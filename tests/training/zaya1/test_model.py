@@ -47,8 +47,8 @@ def test_the_shapes_are_those_of_the_module(name: str) -> None:
 
     with torch.device("meta"):
         module = Zaya(TRAINER.preset(name).model)
-    found = [(n, tuple(p.shape)) for n, p in module.named_parameters()]
-    assert found == [(p.name, p.shape) for p in shapes.parameters(TRAINER.preset(name).model)]
+    tensors = [(n, tuple(p.shape)) for n, p in module.named_parameters()]
+    assert tensors == [(p.name, p.shape) for p in shapes.parameters(TRAINER.preset(name).model)]
 
 
 def test_the_small_preset_is_as_large_as_a_bucket_study_needs() -> None:
