@@ -1,6 +1,7 @@
 """A tuned config as the settings of another framework."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from mi300bench.errors import PlanError
@@ -14,24 +15,33 @@ __all__ = ["TARGETS", "Exported", "export"]
 def export(tuned: TunedConfig, target: str) -> Exported:
     """Return `tuned` for `target`, with notes on what that target cannot express.
 
-    Raises `PlanError` if the trainer cannot be exported to `target`, or if the config lacks a key:
-    a default in its place would look as if it were tuned.
+    A key that the config lacks, because it is older than the key, takes the trainer's default, and
+    a note says so. Raises `PlanError` if a whole table is missing, or if the trainer cannot be
+    exported to `target`.
     """
     spec = spec_of(tuned.trainer)
     config = spec.from_tables(tuned.config)
-    missing = next(_missing(spec.to_tables(config), tuned.config), "")
-    if missing:
+    whole = spec.to_tables(config)
+    lacking = next((name for name in whole if name not in tuned.config), "")
+    if lacking:
         raise PlanError(
-            f"the config has no {missing!r}",
+            f"the config has no {lacking!r}",
             hint=f"write a new config: mi300bench tune {tuned.trainer}",
         )
-    return export_to(target, tuned, spec.settings(config, tuned.ranks or 1))
+    exported = export_to(target, tuned, spec.settings(config, tuned.ranks or 1))
+    notes = [
+        f"the config has no {key}: the trainer's default {value!r} is used, which was not tuned"
+        for key, value in _defaults(whole, tuned.config)
+    ]
+    return replace(exported, notes=(*notes, *exported.notes))
 
 
-def _missing(whole: Mapping[str, Any], given: Mapping[str, Any], where: str = "") -> Iterator[str]:
-    """Yield the dotted keys of `whole` that `given` lacks."""
+def _defaults(
+    whole: Mapping[str, Any], given: Mapping[str, Any], where: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted keys of `whole` that `given` lacks, with their values."""
     for name, value in whole.items():
         if name not in given:
-            yield f"{where}{name}"
+            yield f"{where}{name}", value
         elif isinstance(value, Mapping):
-            yield from _missing(value, given[name], f"{name}.")
+            yield from _defaults(value, given[name], f"{name}.")

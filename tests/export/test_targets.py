@@ -233,16 +233,22 @@ def test_an_unknown_target_lists_the_known() -> None:
     assert "ddp" in caught.value.hint
 
 
-def test_a_config_without_a_bucket_cannot_be_exported() -> None:
-    """What a file leaves out is not filled in with a default: nobody has tuned that."""
+def test_a_config_without_a_table_cannot_be_exported() -> None:
     whole = made().config
     for incomplete, missing in (
         ({name: table for name, table in whole.items() if name != "ddp"}, "ddp"),
-        (whole | {"ddp": {}}, "ddp.bucket_cap_mb"),
         ({}, "preset"),
     ):
         with pytest.raises(PlanError, match=missing):
             export(replace(made(), config=incomplete), "ddp")
+
+
+def test_a_config_older_than_a_key_takes_the_default_and_notes_it() -> None:
+    whole = made().config
+    compute = {key: value for key, value in whole["compute"].items() if key != "loss_chunk"}
+    exported = export(replace(made(), config=whole | {"compute": compute}), "ddp")
+    assert any("compute.loss_chunk" in note and "0" in note for note in exported.notes)
+    assert not any("compute.loss_chunk" in note for note in export(made(), "ddp").notes)
 
 
 def test_json_is_json() -> None:

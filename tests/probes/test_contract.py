@@ -12,6 +12,7 @@ from mi300bench.schema.conditions import NAMES
 from mi300bench.schema.doubt import FootprintInCache
 from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import Outcome, Scalar, World
+from mi300bench.trainers.registry import names, spec_of
 
 pytestmark = pytest.mark.torch
 QUICK = Stop(min_samples=3, max_seconds=0.2, warmup_seconds=0.0)
@@ -77,13 +78,19 @@ def params(probe: str) -> list[dict[str, Scalar]]:
     return [TRAINING | ({"ddp.bucket_cap_mb": "0.5"} if probe.endswith("step") else {})]
 
 
+def is_of_ranks(probe: str) -> bool:
+    """Return whether a probe is of a trainer whose ranks exchange gradients."""
+    trainer = probe.partition(".")[0]
+    return trainer in names() and spec_of(trainer).data_parallel is not None
+
+
 def points(ranks: int) -> list[Point]:
     world = World(device="cpu", ranks=ranks, threads=1)
     torch_probes = {probe: e for probe, e in every_probe().items() if e.needs == "torch"}
     chosen = [
         probe
         for probe, e in torch_probes.items()
-        if (e.ranks > 1 or probe.startswith("zaya1")) == (ranks > 1)
+        if (e.ranks > 1 or is_of_ranks(probe)) == (ranks > 1)
     ]
     return [
         plans.point(probe, each, world, stop=QUICK) for probe in chosen for each in params(probe)
