@@ -54,7 +54,7 @@ def start(
     launcher: tuple[str, ...] = (),
     environment: Mapping[str, str] = os.environ,
 ) -> subprocess.Popen[str]:
-    """Start ``mi300bench`` as a process of its own in a folder."""
+    """Start ``mi300bench`` as a separate process in a folder."""
     return subprocess.Popen(
         [sys.executable, *launcher, "-m", "mi300bench", *map(str, arguments)],
         cwd=folder,

@@ -79,7 +79,7 @@ def curves(make_record, *, busbw: float = 336e9, latency: float = 20e-6, **parts
 
 @pytest.fixture
 def no_compiler(monkeypatch):
-    """Leave the memory at what a candidate holds at least: these tests are about the choice."""
+    """Keep the lower bound of the memory, because these tests are about the choice."""
     monkeypatch.setattr(DeviceMemory, "compiled", lambda self, candidate: None)
 
 

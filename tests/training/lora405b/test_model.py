@@ -129,13 +129,13 @@ def test_adapter_gradients_agree_with_peft(pair, tokens) -> None:
 def test_merged_equals_unmerged_and_a_new_adapter_changes_nothing(pair, tokens) -> None:
     _, weights, drawn = pair
     inputs = jnp.asarray(tokens[:, :-1])
-    beside = logits(CONFIG, weights, drawn, inputs)
+    adapted = logits(CONFIG, weights, drawn, inputs)
     merged = logits(CONFIG, adapters.merge(weights, drawn, CONFIG.lora), {"layers": {}}, inputs)
-    assert np.abs(np.asarray(beside - merged)).max() < 1e-4
+    assert np.abs(np.asarray(adapted - merged)).max() < 1e-4
     fresh = adapters.draw(CONFIG.model, CONFIG.lora, jax.random.key(5))
     plain = logits(CONFIG, weights, {"layers": {}}, inputs)
     assert np.abs(np.asarray(logits(CONFIG, weights, fresh, inputs) - plain)).max() == 0
-    assert np.abs(np.asarray(beside - plain)).max() > 1e-3
+    assert np.abs(np.asarray(adapted - plain)).max() > 1e-3
 
 
 def test_only_b_has_a_gradient_at_first_and_a_follows(pair, tokens) -> None:
@@ -199,7 +199,7 @@ def test_attention_in_blocks_is_attention_and_so_is_its_gradient() -> None:
             assert np.abs(np.asarray(one - other)).max() < 2e-5
 
 
-def test_dropout_is_drawn_anew_each_step_and_only_on_the_adapter_s_side(pair, tokens) -> None:
+def test_dropout_is_drawn_again_in_each_step_and_only_for_adapters(pair, tokens) -> None:
     _, weights, drawn = pair
     config = TRAINER.override(CONFIG, {"lora.dropout": 0.5})
     batch = batch_of(tokens)

@@ -120,7 +120,7 @@ CONFIGS = [
 
 @pytest.fixture(autouse=True)
 def no_compilation_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile anew: what is read from JAX's cache leaves no partitioned module to read."""
+    """Compile without JAX's cache, which would give no partitioned module."""
     monkeypatch.setenv("JAX_ENABLE_COMPILATION_CACHE", "false")
 
 
@@ -148,7 +148,7 @@ def test_the_whole_405b_step_agrees_with_the_closed_forms_on_meshes_of_each_kind
     assert sum(figures["received"].values()) == pytest.approx(sum(closed.values()), rel=0.05)
     gathered = 2 * parts * (fsdp - 1) / fsdp * weights / mp
     assert closed["gathered"] == pytest.approx(gathered)
-    # What the compiler multiplies beside the formula's: the layers once more.
+    # The compiled step also recomputes the layers, which the formula does not count.
     assert figures["flop"] * 8 == pytest.approx(6 / 4 * step.flop, rel=0.1)
     if fsdp == 8:
         assert figures["adapters"] * 8 == pytest.approx(adapters, rel=0.01)

@@ -15,7 +15,7 @@ pytest.importorskip("jax")
 STEPS, SAVED_AT = 40, 36
 # One device in each process that a test starts, and cheap compilation.
 ENVIRONMENT = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=1"}
-# A process of several has a device of its own, and none of the machine's others.
+# Each of several processes has one device.
 OF_SEVERAL = f"{ENVIRONMENT['XLA_FLAGS']} --xla_force_host_platform_device_count=1"
 
 
