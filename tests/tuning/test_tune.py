@@ -1,5 +1,6 @@
 """Tuning from records, without running anything; and the whole job, small, for real."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -34,6 +35,7 @@ from mi300bench.tuning.tune import search, search_what_fits, tune
 from mi300bench.units import MIB
 
 ZAYA1 = spec_of("zaya1")
+LONGEST_BUDGET_S = 200
 WORLD = World(device="cpu", ranks=2, threads=1)
 ALONE = World(device="cpu", ranks=1, threads=2)
 
@@ -405,28 +407,24 @@ def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
 @pytest.mark.alone
 @pytest.mark.torch
 def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> None:
-    answer = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mi300bench",
-            "autotune",
-            "zaya1",
-            "--preset",
-            "tiny",
-            "--device",
-            "cpu",
-            "--budget",
-            "60s",
-            "--node",
-            "n1",
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    """A machine that is too slow for the budget is told which one is enough, and that is."""
+    command = [sys.executable, "-m", "mi300bench", "autotune", "zaya1", "--preset", "tiny"]
+    options = ["--device", "cpu", "--node", "n1", "--budget"]
+
+    def run(budget: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *options, budget],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LONGEST_BUDGET_S + 50,
+        )
+
+    answer = run("60s")
+    enough = re.search(r"--budget (\d+)s or more", answer.stderr)
+    if answer.returncode == 2 and enough and int(enough[1]) <= LONGEST_BUDGET_S:
+        answer = run(f"{enough[1]}s")
     assert answer.returncode == 0, answer.stderr
     tuned = tuned_config.read(tmp_path / "tuned.toml")
     assert tuned.choices["ddp.bucket_cap_mb"].evidence
