@@ -35,7 +35,7 @@ from mi300bench.tuning.tune import search, search_what_fits, tune
 from mi300bench.units import MIB
 
 ZAYA1 = spec_of("zaya1")
-LONGEST_BUDGET_S = 200
+LONGEST_BUDGET_S = 800
 WORLD = World(device="cpu", ranks=2, threads=1)
 ALONE = World(device="cpu", ranks=1, threads=2)
 
@@ -406,6 +406,7 @@ def test_a_short_budget_drops_candidates_before_samples(monkeypatch) -> None:
 
 @pytest.mark.alone
 @pytest.mark.torch
+@pytest.mark.timeout(1100)
 def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> None:
     """A machine that is too slow for the budget is told which one is enough, and that is."""
     command = [sys.executable, "-m", "mi300bench", "autotune", "zaya1", "--preset", "tiny"]
@@ -421,7 +422,7 @@ def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> N
             timeout=LONGEST_BUDGET_S + 50,
         )
 
-    answer = run("60s")
+    answer = run("100s")
     enough = re.search(r"--budget (\d+)s or more", answer.stderr)
     if answer.returncode == 2 and enough and int(enough[1]) <= LONGEST_BUDGET_S:
         answer = run(f"{enough[1]}s")

@@ -431,7 +431,7 @@ def test_the_whole_job_on_one_device_for_real(tmp_path: Path) -> None:
         "--only",
         "attention_block",
         "--budget",
-        "90s",
+        "120s",
         "--store",
         str(tmp_path / "runs"),
         "--out",
