@@ -430,7 +430,8 @@ def test_the_whole_job_leaves_a_store_a_config_and_a_report(tmp_path: Path) -> N
     tuned = tuned_config.read(tmp_path / "tuned.toml")
     assert tuned.choices["ddp.bucket_cap_mb"].evidence
     text = (tmp_path / "report.html").read_text()
-    assert "<h1>n1:" in text and "How to reproduce" in text and "Predicted against measured" in text
+    assert "<h1>n1:" in text and 'id="reproduce"' in text
+    assert ('id="against"' in text) == (tuned.confirmed is not None)
 
 
 def test_a_budget_that_is_too_short_says_which_one_is_enough(make_record, tmp_path: Path) -> None:
