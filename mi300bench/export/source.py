@@ -67,9 +67,9 @@ class ExportSource:
         ratio = confirmed.ratio
         return [
             first,
-            f"confirmed: {confirmed.candidate} against the default: {confirmed.verdict}, "
+            f"fresh runs: {confirmed.candidate} against the default: {confirmed.verdict}, "
             f"{ratio.mid:.3f} of its step ({ratio.low:.3f} to {ratio.high:.3f}) "
-            f"on {confirmed.runs} fresh runs each",
+            f"on {confirmed.runs} runs each",
         ]
 
     def bucket_notes(self) -> list[str]:

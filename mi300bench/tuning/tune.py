@@ -40,9 +40,7 @@ def search(job: Job, space: Space) -> tuple[list[Ranked], Candidate]:
     strategy = strategy_of(job)
     fits_by_memory: dict[str, bool] = {}
 
-    def fits(candidate: Candidate) -> bool:
-        if not strategy.is_possible(job, candidate):
-            return False
+    def fits_in_memory(candidate: Candidate) -> bool:
         labels = [
             (name, option.label)
             for name, option in candidate.options.items()
@@ -58,11 +56,15 @@ def search(job: Job, space: Space) -> tuple[list[Ranked], Candidate]:
         for candidate in combinations(space.knobs, most=MOST_CANDIDATES)
         if strategy.is_possible(job, candidate)
     ]
-    fitting = [candidate for candidate in possible if fits(candidate)]
+    fitting = [candidate for candidate in possible if fits_in_memory(candidate)]
     if not fitting:
         raise space.memory.refusal(possible)
+
+    def is_allowed(candidate: Candidate) -> bool:
+        return strategy.is_possible(job, candidate) and fits_in_memory(candidate)
+
     ranked = rank(fitting, space.predictor.simulate)
-    return ranked, simplest(ranked[0].candidate, space.predictor.simulate, fits)
+    return ranked, simplest(ranked[0].candidate, space.predictor.simulate, is_allowed)
 
 
 def search_what_fits(job: Job, space: Space, *, may_run: bool) -> tuple[list[Ranked], Candidate]:

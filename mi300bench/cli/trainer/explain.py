@@ -50,9 +50,9 @@ def head(tuned: TunedConfig) -> None:
         return
     ratio = confirmed.ratio
     click.echo(
-        f"confirmed: {confirmed.candidate} against the default: {confirmed.verdict}, "
+        f"fresh runs: {confirmed.candidate} against the default: {confirmed.verdict}, "
         f"{ratio.mid:.3f} of its step ({ratio.low:.3f} to {ratio.high:.3f}) "
-        f"on {confirmed.runs} fresh interleaved runs each"
+        f"on {confirmed.runs} interleaved runs each"
     )
     click.echo(f"  default  {_seconds(confirmed.default_s)} a step")
     click.echo(f"  tuned    {_seconds(confirmed.tuned_s)} a step")

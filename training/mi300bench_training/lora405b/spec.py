@@ -23,7 +23,6 @@ from mi300bench.schema.run_settings import (
     JaxClient,
     Mesh,
     ModelSetting,
-    Optimizer,
     Recompute,
     RunSettings,
 )
@@ -174,7 +173,7 @@ KNOBS = (
 def settings(config: LoraRunConfig, ranks: int) -> RunSettings:
     """Return `config` in typed groups; its mesh determines the number of devices."""
     del ranks
-    data, compute, rule, lora = config.data, config.compute, config.optimizer, config.lora
+    data, compute, lora = config.data, config.compute, config.lora
     mesh = Mesh(dp=config.mesh.dp, fsdp=config.mesh.fsdp, mp=config.mesh.mp)
     own = [
         ModelSetting(
@@ -210,13 +209,7 @@ def settings(config: LoraRunConfig, ranks: int) -> RunSettings:
             global_batch=data.batch,
             seq_len=data.seq_len,
         ),
-        optimizer=Optimizer(
-            lr=rule.lr,
-            betas=(rule.beta1, rule.beta2),
-            weight_decay=rule.weight_decay,
-            warmup_steps=rule.warmup_steps,
-            clip=rule.clip,
-        ),
+        optimizer=config.optimizer.group(),
         recompute=RECOMPUTED[compute.remat],
         mesh=mesh,
         adapters=Adapters(

@@ -20,7 +20,6 @@ from mi300bench.schema.run_settings import (
     Batch,
     Buckets,
     ModelSetting,
-    Optimizer,
     Ranks,
     Recompute,
     RunSettings,
@@ -146,7 +145,7 @@ KNOBS = (
 
 def settings(config: ZayaConfig, ranks: int) -> RunSettings:
     """Return `config` in typed groups; `ranks` applies if the config does not set its ranks."""
-    data, compute, rule = config.data, config.compute, config.optimizer
+    data, compute = config.data, config.compute
     count = config.launch.ranks or ranks
     caps = config.ddp.bucket_cap_mb
     listed = () if caps == DEFAULT else tuple(caps) if isinstance(caps, list) else (float(caps),)
@@ -177,14 +176,7 @@ def settings(config: ZayaConfig, ranks: int) -> RunSettings:
             global_batch=data.micro_batch * data.accumulate * count,
             seq_len=data.seq_len,
         ),
-        optimizer=Optimizer(
-            lr=rule.lr,
-            betas=(rule.beta1, rule.beta2),
-            weight_decay=rule.weight_decay,
-            warmup_steps=rule.warmup_steps,
-            clip=rule.clip,
-            final_share=1 / 3,
-        ),
+        optimizer=config.optimizer.group(final_share=1 / 3),
         recompute=Recompute.LAYERS if compute.recompute == "block" else Recompute.NOTHING,
         ranks=Ranks(ranks=count, threads=config.launch.threads),
         buckets=Buckets(caps_mib=listed),
