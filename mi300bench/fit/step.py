@@ -76,14 +76,15 @@ def fit_timeline(passes: Sequence[Measurement]) -> Timeline:
     """Return the timeline from the passes of one backward point: medians over all their steps."""
     if not passes:
         raise RecordError(
-            "the store has no gradient timeline", hint="measure it: mi300bench autotune zaya1"
+            "the store has no gradient timeline", hint="measure it: mi300bench autotune TRAINER"
         )
     first = passes[0]
     names = tuple(str(name) for name in first.series["parameter"])
     if any(tuple(record.series["parameter"]) != names for record in passes):
         raise RecordError(
             "the passes of the gradient timeline disagree on the order of gradients",
-            hint="the model or torch changed between the passes; repeat: mi300bench autotune zaya1",
+            hint="the model or torch changed between the passes; "
+            f"repeat: mi300bench autotune {first.probe.partition('.')[0]}",
         )
     ready = np.concatenate(
         [

@@ -25,7 +25,7 @@ def rerun_plan(records: Iterable[Measurement], identity: str, *, device: str, pa
     if record.probe not in every_probe():
         raise PlanError(
             f"{identity} is a record of {record.probe}, which is not a probe",
-            hint="to repeat a training run: mi300bench train zaya1",
+            hint=f"to repeat a training run: mi300bench train {record.probe.partition('.')[0]}",
         )
     if device not in ("auto", record.world.device):
         raise PlanError(

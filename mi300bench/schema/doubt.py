@@ -71,7 +71,7 @@ class FootprintInCache(Doubt):
         return (
             f"the footprint of {format_bytes(self.footprint_bytes)} is less than twice the "
             f"last-level cache of {format_bytes(self.cache_bytes)}, so this is partly or wholly "
-            f"cache speed. Try: --sizes of at least {format_bytes(2 * self.cache_bytes)}."
+            f"cache speed. Try: arrays of at least {format_bytes(2 * self.cache_bytes)} together."
         )
 
 
