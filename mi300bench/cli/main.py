@@ -72,10 +72,17 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo("stopped", err=True)
         status = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has closed it, which is not an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
+    except SystemExit as end:
+        status = 0 if reader_has_left() else end.code
     leave(status if isinstance(status, int) else 0)
+
+
+def reader_has_left() -> bool:
+    """Whether the reader of our output closed it, as `head` does, which is not an error of ours.
+
+    click meets the broken pipe before we can: it wraps the stdout, and exits with 1.
+    """
+    return sys.stdout is not sys.__stdout__
 
 
 def leave(status: int) -> None:

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -37,6 +38,21 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "tuned.toml"
     path.write_text(tomli_w.dumps(tuned_config.to_document(tuned())))
     return path
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    end, closed_by_the_reader = os.pipe()
+    os.close(end)
+    answer = subprocess.run(
+        [sys.executable, "-m", "mi300bench", "sweep", "list"],
+        stdout=closed_by_the_reader,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    os.close(closed_by_the_reader)
+    assert (answer.returncode, answer.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
