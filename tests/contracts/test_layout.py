@@ -1,6 +1,7 @@
 """The house rules that a machine can check."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -224,3 +225,22 @@ def test_make_test_runs_every_test_once() -> None:
     assert '-m "not alone" tests' in text and "-m alone tests" in text
     folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
     assert set(MARKED) <= folders
+
+
+def test_the_page_on_reports_names_sections_that_exist() -> None:
+    page = (ROOT / "docs/reading-a-report.md").read_text()
+    table = page.partition("## Sections")[2].partition("\n## ")[0]
+    named = {
+        name
+        for row in re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)
+        if row != "section"
+        for name in row.split(", ")
+    }
+    sources = (ROOT / "reports/mi300bench_reports/sections").glob("*.py")
+    titles = [
+        title
+        for source in sources
+        for title in re.findall(r'(?:title=f?|else )"([^"]+)"', source.read_text())
+    ]
+    assert len(named) > 10
+    assert not {name for name in named if not any(title.startswith(name) for title in titles)}
