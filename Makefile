@@ -38,7 +38,7 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 autotune: $(VENV)/.run
 	$(BIN)/mi300bench autotune zaya1 --budget $(BUDGET)
 
-# What measures needs the machine to itself (marker `alone`); the rest shares the cores.
+# What asserts on times needs the machine to itself (marker `alone`); the rest shares the cores.
 test: $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not alone" tests
 	$(BIN)/python -m pytest -m alone tests

@@ -11,16 +11,16 @@ from mi300bench.schema.record import Measurement, Outcome, Work, World, short_ha
 
 from tests.available import REASONS
 
-# Folders whose tests all measure, and those that take long. Single tests elsewhere carry the
-# marker themselves.
+# Folders whose tests assert on times, and those that take long. Single tests elsewhere carry the
+# marker themselves. A test that measures, but asserts on no time, can share the cores.
 MARKED = {
-    "cli": "alone",
     "cluster": "alone",
     "device": "alone",
     "perf": "alone",
-    "probes": "alone",
-    "runner": "alone",
     "browser": "slow",
+    "cli": "slow",
+    "probes": "slow",
+    "runner": "slow",
     "training": "slow",
 }
 
@@ -41,7 +41,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Let processes that tests start share what JAX has compiled: most run the same step."""
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("jax")))
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(shared / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 

@@ -1,5 +1,6 @@
 """The entry point: the table of commands, and errors as messages and exit codes."""
 
+import difflib
 import importlib
 import os
 import sys
@@ -40,7 +41,9 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"There is no command {cmd_name!r}.{meant}")
         module = importlib.import_module(f"mi300bench.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
         return command

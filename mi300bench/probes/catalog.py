@@ -55,7 +55,7 @@ CATALOG = {
     "memory.scatter": _memory("Scatter", "Read rows in sequence, write them in random order."),
     "gemm": ProbeEntry(
         target="mi300bench.probes.gemm:GemmProbe",
-        method=1,
+        method=2,
         needs="torch",
         summary="C[M,N] = A[M,K] B[K,N]; K is the reduction.",
     ),

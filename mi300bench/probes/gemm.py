@@ -1,5 +1,8 @@
 """Matrix products: C[M,N] = A[M,K] B[K,N] with 2MNK FLOP; K is the reduction.
 
+A cold product finds its operands outside the last-level cache: on a CPU sets of operands take turns
+(`rotation.py`), on a GPU, and for very small products, the cache is flushed before each call.
+
 layout is how A and B are stored, as in BLAS: nn (both as written), nt (B stored as [N,K], the
 forward pass of a linear layer), tn (A stored as [K,M], the gradient of its weight).
 
@@ -9,6 +12,7 @@ is bfloat16, and its kernels only take layout nt. On a CPU, torch computes it in
 params: m, n, k, layout, dtype, cache (cold | hot), inputs (normal | zeros | integers)
 """
 
+import itertools
 from collections.abc import Mapping
 from typing import final
 
@@ -16,6 +20,7 @@ import torch
 
 from mi300bench.errors import PlanError
 from mi300bench.physics import gemm_flop
+from mi300bench.probes import rotation
 from mi300bench.schema.probe import AbstractProbe, RankContext
 from mi300bench.schema.record import Scalar, Work
 
@@ -48,32 +53,66 @@ class GemmProbe(AbstractProbe):
         if self.is_fp8 and self.layout != "nt":
             raise PlanError(f"{FP8} has no product of layout {self.layout}", hint="use --layout nt")
 
-    def _matrix(self, rows: int, columns: int) -> torch.Tensor:
+    def _drawn(self, elements: int) -> torch.Tensor:
+        """Return values for the operands."""
+        torch.manual_seed(1)
         if self.inputs == "zeros":
-            values = torch.zeros(rows, columns)
+            values = torch.zeros(elements)
         elif self.inputs == "integers":
-            values = torch.randint(-3, 4, (rows, columns)).float()
+            values = torch.randint(-3, 4, (elements,)).float()
         else:
-            values = torch.randn(rows, columns)
+            values = torch.randn(elements)
         return values.to(device=self.context.device.torch_name, dtype=self.dtype)
 
+    def _operands(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return A [M,K] and B [K,N] in the layout, over the given elements."""
+        m, n, k = self.m, self.n, self.k
+        return (
+            a.view(k, m).T if self.layout == "tn" else a.view(m, k),
+            b.view(n, k).T if self.layout == "nt" else b.view(k, n),
+        )
+
     def prepare(self) -> None:
-        torch.manual_seed(1)
-        self.a = (
-            self._matrix(self.k, self.m).T if self.layout == "tn" else self._matrix(self.m, self.k)
+        m, n, k, device = self.m, self.n, self.k, self.context.device
+        self.one = torch.ones((), device=device.torch_name)
+        size = self.dtype.itemsize
+        turns = 1
+        if self.cold and not self.is_fp8:
+            turns = rotation.turns_of(device, (m * k + k * n + m * n) * size)
+        if turns == 1:
+            values = self._drawn(m * k + k * n)
+            c_type = torch.bfloat16 if self.is_fp8 else self.dtype
+            self.c = torch.empty(m, n, dtype=c_type, device=values.device)
+            self.a, self.b = self._operands(values[: m * k], values[m * k :])
+            self._next = itertools.repeat((self.a, self.b, self.c)).__next__
+            return
+        self.cold = False
+        self._next = itertools.cycle(self._sets(turns)).__next__
+
+    def _sets(self, turns: int) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+        """Return A, B and C of each turn."""
+        m, n, k = self.m, self.n, self.k
+        a_step, b_step, c_step = (
+            rotation.aligned(elements, self.dtype) for elements in (m * k, k * n, m * n)
         )
-        self.b = (
-            self._matrix(self.n, self.k).T if self.layout == "nt" else self._matrix(self.k, self.n)
+        whole = a_step + b_step
+        inputs = rotation.memory(
+            "inputs", turns * whole, self.dtype, filled=self.inputs, draw=self._drawn
         )
-        self.c = torch.empty(
-            self.m,
-            self.n,
-            dtype=torch.bfloat16 if self.is_fp8 else self.dtype,
-            device=self.a.device,
+        results = rotation.memory(
+            "results", turns * c_step, self.dtype, filled="results", draw=self._drawn
         )
-        self.one = torch.ones((), device=self.a.device)
+        rows = []
+        for turn in range(turns):
+            start = turn * whole
+            a = inputs[start : start + m * k]
+            b = inputs[start + a_step : start + a_step + k * n]
+            c = results[turn * c_step : turn * c_step + m * n].view(m, n)
+            rows.append((*self._operands(a, b), c))
+        return rows
 
     def call(self) -> None:
+        self.a, self.b, self.c = self._next()
         if self.is_fp8:
             self.c = torch._scaled_mm(
                 self.a, self.b, scale_a=self.one, scale_b=self.one, out_dtype=torch.bfloat16

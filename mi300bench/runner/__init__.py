@@ -2,6 +2,7 @@
 
 session.py            measures a plan: passes, order, budget, resume, a record per point and pass
 launch.py             starts the ranks of a world and exchanges messages with them
+local_ranks.py        starts the ranks of this machine, as forks that share one import of torch
 worker.py             the process of one rank, which receives points over a local socket
 external_launcher.py  measures in the ranks that torchrun or srun started
 rank.py               measures a point on one rank and makes its record

@@ -1,7 +1,8 @@
 """Starting the ranks of a world and exchanging messages with them.
 
-One rank is a child process. Several ranks start under torchrun, or under the command given as
-`launcher` (``srun -n 16``, or a torchrun on every node); the worker's command is appended to it.
+One rank is a child process. Several ranks start under torch's elastic agent (`local_ranks.py`), or
+under the command given as `launcher` (``srun -n 16``, or a torchrun on every node); the worker's
+command is appended to it.
 """
 
 import contextlib
@@ -54,7 +55,6 @@ OpenWorker = Callable[[World, Mapping[str, str]], Worker]
 
 
 def _command(world: World, launcher: str, socket_path: Path, limit_s: float) -> list[str]:
-    module = ["-m", "mi300bench.runner.worker"]
     options = [
         f"--socket={socket_path}",
         f"--device={world.device}",
@@ -63,27 +63,13 @@ def _command(world: World, launcher: str, socket_path: Path, limit_s: float) -> 
         f"--threads={world.threads}",
         f"--limit={limit_s}",
     ]
+    python = [sys.executable, "-m"]
     if launcher:
-        return [*shlex.split(launcher), sys.executable, *module, *options, f"--launcher={launcher}"]
+        options.append(f"--launcher={launcher}")
+        return [*shlex.split(launcher), *python, "mi300bench.runner.worker", *options]
     if processes(world) == 1:
-        return [sys.executable, *module, *options]
-    torchrun = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--monitor-interval=0.1",
-    ]
-    # Without a log folder of ours, torchrun leaves one in the temporary folder when it is killed.
-    logs = f"--log-dir={socket_path.parent / 'elastic'}"
-    return [
-        *torchrun,
-        logs,
-        f"--nproc-per-node={world.ranks}",
-        *module,
-        *options,
-        "--launcher=torchrun",
-    ]
+        return [*python, "mi300bench.runner.worker", *options]
+    return [*python, "mi300bench.runner.local_ranks", *options, "--launcher=torchrun"]
 
 
 def processes(world: World) -> int:
@@ -219,7 +205,9 @@ class ProcessWorker:
                 break
             except subprocess.TimeoutExpired:
                 continue
-        for rank in self._ranks:  # killpg does not reach them: torchrun gives each its own session
+        for (
+            rank
+        ) in self._ranks:  # killpg does not reach them where a launcher gives each its own session
             if (
                 rank.pid
                 and rank.host == socket.gethostname()

@@ -13,6 +13,7 @@ import queue
 import socket
 import sys
 import threading
+import time
 import traceback
 from dataclasses import asdict
 from typing import Any, TextIO
@@ -25,6 +26,9 @@ from mi300bench.schema.plan import Point, Stop
 from mi300bench.schema.record import World
 
 Message = dict[str, Any]
+# A rank often fails because a peer was killed. It ends this much later than the peer, so that the
+# elastic agent, which reports one rank only, reports the peer and how it ended.
+PEER_FIRST_S = 0.3
 
 
 def point_to_message(point: Point) -> Message:
@@ -135,14 +139,15 @@ def serve(session: SessionConnection, rank: Rank) -> None:
                 }
             )
             if not is_single:
+                time.sleep(PEER_FIRST_S)
                 raise SystemExit(1) from cause
         else:
             if rank.group.rank == 0:
                 session.send({"record": encode(record)})
 
 
-def main(arguments: list[str]) -> None:
-    """Run one rank."""
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Return the options of a rank."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--socket", required=True)
     parser.add_argument("--device", required=True)
@@ -151,7 +156,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--limit", type=float, default=300.0)
     parser.add_argument("--launcher", default="")
     parser.add_argument("--framework", default="torch")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def run(arguments: list[str]) -> None:
+    """Run one rank until the session sends stop."""
+    options = parse(arguments)
     read_ranks_of_slurm()
     session = SessionConnection(options.socket)
     number = int(os.environ.get("RANK", "0"))
@@ -179,6 +189,11 @@ def main(arguments: list[str]) -> None:
     session.send({"ready": number})
     serve(session, rank)
     session.send({"bye": number})
+
+
+def main(arguments: list[str]) -> None:
+    """Run one rank, which has this process to itself."""
+    run(arguments)
     sys.stdout.flush()
     os._exit(0)  # a thread pool of a framework that hangs must not keep the process alive
 

@@ -10,10 +10,10 @@ from mi300bench.schema.record import Scalar, World, short_hash
 class Stop:
     """When sampling stops: the median is known within `relative_ci`, or `max_seconds` are over."""
 
-    relative_ci: float = 0.01
-    min_samples: int = 7
-    max_seconds: float = 3.0
-    warmup_seconds: float = 0.2
+    relative_ci: float = 0.02
+    min_samples: int = 5
+    max_seconds: float = 0.5
+    warmup_seconds: float = 0.1
     min_warmup_calls: int = 2
 
 

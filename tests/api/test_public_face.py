@@ -30,7 +30,7 @@ def test_importing_loads_none_of_its_modules() -> None:
     assert answer.stdout.strip() == "[]"
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))

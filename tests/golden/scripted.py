@@ -19,7 +19,9 @@ VARIABLES = {"OMP_NUM_THREADS": "1", "NCCL_ALGO": "Ring", "PATH": "/usr/bin"}
 STEADY = (1.0, 1.0, 2.0, 2.0, 2.01, 1.99, 2.0, 2.0, 2.0)
 NOISY = (1.0, 3.0, 2.0, 5.0, 1.5, 2.5, 4.0, 2.2, 3.1, 1.9, 2.4, 2.6)
 # Warming up and time limits go by the real clock, so none is used.
-QUICK = Stop(warmup_seconds=0.0, min_warmup_calls=3, max_seconds=1000.0, relative_ci=0.5)
+QUICK = Stop(
+    warmup_seconds=0.0, min_warmup_calls=3, max_seconds=1000.0, min_samples=7, relative_ci=0.5
+)
 MANY = Stop(
     warmup_seconds=0.0, min_warmup_calls=2, max_seconds=1000.0, min_samples=11, relative_ci=0.5
 )

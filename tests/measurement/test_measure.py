@@ -15,7 +15,7 @@ from mi300bench.schema.plan import Plan, Point, Stop
 from mi300bench.schema.record import Origin, Outcome, World
 from mi300bench.store.reader import read_records
 
-pytestmark = [pytest.mark.torch, pytest.mark.alone]
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 QUICK = Stop(min_samples=3, max_seconds=0.1, warmup_seconds=0.0)
 WORLD = World(device="cpu", ranks=1, threads=1)
 

@@ -18,14 +18,14 @@ from mi300bench.store.reader import read_records
 
 SEED = 20_261_130
 POINTS = 60
-SWEEP = f"""
+SWEEP = """
 [sweep]
-question = "Which records survive {{kills}} kills?"
+question = "Which records survive {kills} kills?"
 [[probe]]
 name = "memory.copy"
-axes.bytes = [{", ".join(str(4096 * (i + 1)) for i in range(POINTS))}]
-params = {{{{ dtype = "float32", variant = "op" }}}}
-stop = {{{{ max_seconds = {{seconds:g}}, relative_ci = 0.0, warmup_seconds = 0.05 }}}}
+axes.bytes = [{sizes}]
+params = {{ dtype = "float32", variant = "op" }}
+stop = {{ max_seconds = {seconds:g}, relative_ci = 0.0, warmup_seconds = 0.05 }}
 """
 
 
@@ -72,9 +72,13 @@ def kill_at_random(session: "subprocess.Popen[bytes]", kills: int) -> int:
     return done
 
 
-def study(folder: Path, kills: int) -> tuple[int, list[Measurement], int, int]:
+def study(
+    folder: Path, kills: int, points: int = POINTS
+) -> tuple[int, list[Measurement], int, int]:
     """Return the kills, the records of the sweep, and the new records and exit code of --resume."""
-    (folder / "kills.toml").write_text(SWEEP.format(kills=kills, seconds=0.25 + 0.025 * kills))
+    sizes = ", ".join(str(4096 * (index + 1)) for index in range(points))
+    seconds = 0.25 + 0.025 * kills
+    (folder / "kills.toml").write_text(SWEEP.format(kills=kills, sizes=sizes, seconds=seconds))
     session = subprocess.Popen(
         command(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -72,6 +72,6 @@ def _alive(pid: int) -> bool:
     from pathlib import Path
 
     try:
-        return "mi300bench.runner.worker" in Path(f"/proc/{pid}/cmdline").read_text()
+        return "mi300bench.runner" in Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return False
