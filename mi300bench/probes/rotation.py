@@ -39,13 +39,13 @@ def turns_of(device: AbstractDevice, set_bytes: int) -> int:
     """Return how many sets of operands take turns; 1 if the cache is to be flushed instead."""
     if device.is_asynchronous:
         return 1
-    turns: int = 1 + math.ceil(device.flush_bytes / max(set_bytes, 1))
+    turns = 1 + math.ceil(device.flush_bytes / max(set_bytes, 1))
     return turns if turns <= MOST_TURNS else 1
 
 
 def aligned(elements: int, dtype: torch.dtype) -> int:
     """Return the elements from the start of one operand to that of the next."""
-    step = ALIGNED_BYTES // dtype.itemsize
+    step: int = ALIGNED_BYTES // dtype.itemsize
     return math.ceil(elements / step) * step
 
 

@@ -160,6 +160,7 @@ def test_every_command_and_every_option_has_help() -> None:
         (["tune", "zaya1", "--store", "nowhere"], 4, "nowhere"),
         (["hbm", "--device", "rocm", "--sizes", "1M"], 3, "GPU"),
         (["no-such-command"], 2, "no-such-command"),
+        (["autotun"], 2, "mean 'autotune'"),
     ],
 )
 def test_bad_requests_end_with_a_message_and_a_code(
